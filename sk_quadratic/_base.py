@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from sk_quadratic._encoding import NumericEncoder, TargetScaler
 from sk_quadratic._sklearn_compat import Interval, StrOptions, _fit_context
@@ -34,6 +35,7 @@ from sk_quadratic._training import (
 from sk_quadratic.modules import ACTIVATIONS, BlockNetwork
 
 _ROWS_PER_CHUNK = 8192  # of predict: larger blocks of activations leave the cache
+_ROWS_MULTIPLE = 32
 _ROWS_FOR_EARLY_STOPPING = 100  # below, a validation part is too noisy to choose by
 
 
@@ -309,12 +311,18 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
         ]
 
     def _forward(self, X: Tensor) -> NDArray[np.float32]:
-        """Output of the network in chunks, on the CPU: shape (n_samples, 1)."""
+        """Output of the network in chunks, on the CPU: shape (n_samples, 1).
+
+        Matrix products round a row alike in every multiple of some rows, but not in
+        every number of them. Padding makes the prediction of a row, to the last bit,
+        the same alone and in company.
+        """
         module, device = self.net_.module_.eval(), self.net_.device
+        chunks = []
         with torch.inference_mode():
-            chunks = [
-                module(rows.to(device)).cpu() for rows in X.split(_ROWS_PER_CHUNK)
-            ]
+            for rows in X.split(_ROWS_PER_CHUNK):
+                padded = pad(rows, (0, 0, 0, -len(rows) % _ROWS_MULTIPLE))
+                chunks.append(module(padded.to(device))[: len(rows)].cpu())
         return torch.cat(chunks).numpy()
 
     def _check_converged(self, train: TensorTable) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import torch
@@ -170,7 +170,7 @@ class QuadraticGramRegressor(BaseBlockRegressor):
         n_heads: int = 16,
         n_branches: int = 2,
         rank: int | None = None,
-        structure: str = "factored",
+        structure: Literal["factored", "full"] = "factored",
         structure_rank: int = 1,
         hidden_width: int | None = None,
         init_scale: float = 1.0,
@@ -220,7 +220,7 @@ class QuadraticGramRegressor(BaseBlockRegressor):
     @property
     def gram_(self) -> NDArray[np.floating]:
         """Gram matrices of the branch weights, of shape (n_blocks * n_heads, n, n)."""
-        blocks = self.module_.blocks
+        blocks = [cast(QuadraticGramBlock, block) for block in self.module_.blocks]
         with torch.inference_mode():
             return torch.cat([block.gram() for block in blocks]).cpu().numpy()
 

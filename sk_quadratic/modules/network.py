@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -83,9 +84,11 @@ class BlockNetwork(nn.Module):
             )
         if isinstance(generator, int):
             generator = torch.Generator().manual_seed(generator)
-        factory = {"device": device, "dtype": dtype}
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
         self.embedding = nn.Identity() if embedding is None else embedding
-        n_inputs = n_features if embedding is None else int(embedding.out_features)
+        n_inputs = (
+            n_features if embedding is None else cast(int, embedding.out_features)
+        )
         if width is None:
             stem: nn.Module = nn.Identity()
             head: nn.Module = nn.Identity()

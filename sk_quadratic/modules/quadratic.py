@@ -174,7 +174,8 @@ class QuadraticGramBlock(nn.Module):
         else:
             self.offset_readout = linear(hidden_width, n_heads)
             if first_order:
-                self.first_order_readout = linear(hidden_width, width)
+                # A bias of g(x) would only repeat b(x).
+                self.first_order_readout = linear(hidden_width, width, bias=False)
         self.projection = linear(n_heads, self.out_features, bias=False)
         self.reset_parameters(generator)
 
@@ -340,11 +341,10 @@ class QuadraticGramBlock(nn.Module):
             if mu is None:
                 return self.offset_bias
             return F.linear(hidden, mu, self.offset_bias)
-        weight, bias = self.offset_readout.weight, self.offset_readout.bias
+        weight: Tensor = self.offset_readout.weight
         if mu is not None:
             weight = weight + mu @ self.first_order_readout.weight
-            bias = bias + mu @ self.first_order_readout.bias
-        return F.linear(hidden, weight, bias)
+        return F.linear(hidden, weight, self.offset_readout.bias)
 
     def _full_form(self, hidden: Tensor) -> Tensor:
         """Forms of the full structure, in which ``A(x)`` is folded away.
@@ -370,7 +370,7 @@ class QuadraticGramBlock(nn.Module):
         return (left * right).sum(dim=(-3, -1))
 
     def _project(self, phi: Tensor, weights: Tensor) -> Tensor:
-        """Product of (..., s, n) with (n_heads, n, c), of shape (..., s, n_heads, c)."""
+        """Product of (..., s, n) with (n_heads, n, c): shape (..., s, n_heads, c)."""
         n_heads, width, n_columns = weights.shape
         flat = weights.transpose(0, 1).reshape(width, n_heads * n_columns)
         return (phi @ flat).unflatten(-1, (n_heads, n_columns))
