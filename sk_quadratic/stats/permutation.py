@@ -25,7 +25,7 @@ from sk_quadratic.stats._patterns import (
     n_patterns,
     n_rejected,
 )
-from sk_quadratic.stats._result import ConfidenceInterval, PairedPermutationResult
+from sk_quadratic.stats.result import ConfidenceInterval, PairedPermutationResult
 
 _EPS = float(np.finfo(np.float64).eps)
 

@@ -15,7 +15,7 @@ from sk_quadratic.stats._checks import (
     check_positive,
     check_scores,
 )
-from sk_quadratic.stats._result import ConfidenceInterval
+from sk_quadratic.stats.result import ConfidenceInterval
 
 _EPS = float(np.finfo(np.float64).eps)
 
