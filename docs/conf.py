@@ -21,8 +21,7 @@ templates_path = ["_templates"]
 
 autosummary_generate = True
 numpydoc_show_class_members = False
-# References to scikit-learn, torch and skorch stay plain text: nothing is downloaded.
-nitpicky = False
+autodoc_typehints = "none"  # the docstrings give types with their shapes
 
 sphinx_gallery_conf: dict[str, Any] = {
     "examples_dirs": "../examples",

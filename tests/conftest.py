@@ -3,8 +3,10 @@
 import os
 from collections.abc import Iterator
 
-# Before matplotlib is imported anywhere: no window is ever opened.
+# Read when matplotlib and scipy are imported, so set before: no window is ever opened,
+# and scikit-learn does not skip its check of array API input.
 os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
 import numpy as np
 import pytest
