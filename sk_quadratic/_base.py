@@ -252,7 +252,6 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
             optimizer=torch.optim.AdamW,
             optimizer__fused=True,
             train_split=None,
-            dataset=TensorTable,
             iterator_train=TensorBatches,
             iterator_train__seed=self._seeds["order"],
             iterator_train__device=device,
@@ -302,7 +301,7 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
         self._validation_baselines += [self._baseline_loss(split.valid)] * n_new
         self.n_iter_ = len(net.history)
         self.best_epoch_ = net.best_epoch_
-        self.loss_curve_ = list(net.history[:, "train_loss"])
+        self.loss_curve_ = [float(epoch["train_loss"]) for epoch in net.history]
         self.validation_scores_ = [
             _explained(epoch.get("valid_loss", math.nan), baseline)
             for epoch, baseline in zip(
