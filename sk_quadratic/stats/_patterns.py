@@ -30,12 +30,18 @@ def n_patterns(n_pairs: int, n_resamples: int) -> tuple[int, bool]:
 
 
 def _drawn_flips(
-    n_rows: int, n_pairs: int, generator: np.random.Generator
-) -> np.ndarray:
-    """Draw fair patterns, 1 where flipped, of shape (n_rows, n_pairs)."""
-    n_bytes = (n_pairs + 7) // 8
-    words = generator.integers(256, size=(n_rows, n_bytes), dtype=np.uint8)
-    return np.unpackbits(words, axis=1, count=n_pairs)
+    n_pairs: int, count: int, generator: np.random.Generator
+) -> Iterator[np.ndarray]:
+    """Draw the first half of the patterns, but for the observed one.
+
+    Yields pieces of shape (n_rows, n_pairs) that hold 1 where a pair is flipped.
+    """
+    n_rows, n_bytes = count // 2 - 1, (n_pairs + 7) // 8
+    step = max(1, _CHUNK // n_pairs)
+    for start in range(0, n_rows, step):
+        shape = (min(step, n_rows - start), n_bytes)
+        words = generator.integers(256, size=shape, dtype=np.uint8)
+        yield np.unpackbits(words, axis=1, count=n_pairs)
 
 
 def _enumerated_sums(columns: np.ndarray) -> np.ndarray:
@@ -48,15 +54,11 @@ def _enumerated_sums(columns: np.ndarray) -> np.ndarray:
 def _drawn_sums(
     columns: np.ndarray, count: int, generator: np.random.Generator
 ) -> np.ndarray:
-    n_pairs = len(columns)
-    half, total = count // 2, columns.sum(axis=0)
-    step = max(1, _CHUNK // n_pairs)
     parts = [np.zeros((1, columns.shape[1]))]  # nothing flipped: as observed
-    for start in range(1, half, step):
-        flips = _drawn_flips(min(step, half - start), n_pairs, generator)
+    for flips in _drawn_flips(len(columns), count, generator):
         parts.append(flips.astype(np.float64) @ columns)
     sums = np.concatenate(parts)
-    return np.concatenate([sums, (total - sums)[::-1]])
+    return np.concatenate([sums, (columns.sum(axis=0) - sums)[::-1]])
 
 
 def half_of_signs(
@@ -81,10 +83,14 @@ def half_of_signs(
         Ones and minus ones, first the observed pattern of ones.
     """
     yield np.ones(n_pairs)
-    bits = np.arange(n_pairs)
-    for index in range(1, count // 2):
-        flips = index >> bits & 1 if exact else _drawn_flips(1, n_pairs, generator)[0]
-        yield 1.0 - 2.0 * flips
+    if exact:
+        bits = np.arange(n_pairs)
+        for index in range(1, count // 2):
+            yield 1.0 - 2.0 * (index >> bits & 1)
+        return
+    for flips in _drawn_flips(n_pairs, count, generator):
+        for row in flips:
+            yield 1.0 - 2.0 * row
 
 
 def flipped_sums(
