@@ -102,12 +102,30 @@ def _check_outputs(arguments: argparse.Namespace) -> None:
             raise ValueError(
                 f"The folder {path.parent} for {path.name} does not exist."
             )
+        if path is not None and path.is_dir():
+            raise ValueError(f"{path} is a folder; a file name is needed.")
     if arguments.csv is not None and arguments.target is None:
         raise ValueError("--csv needs --target, the name of the column to predict.")
     if arguments.plot is not None:
-        import matplotlib
+        _check_plot(arguments.plot)
 
-        matplotlib.use("Agg")  # a file is wanted, no window
+
+def _check_plot(path: Path) -> None:
+    """Refuse a plot that cannot be drawn or saved."""
+    try:
+        import matplotlib
+        from matplotlib.backend_bases import FigureCanvasBase
+    except ImportError as error:
+        hint = 'pip install "sk-quadratic[compare]"'
+        message = f"--plot needs matplotlib. Install it with: {hint}"
+        raise ImportError(message) from error
+    suffixes = sorted(FigureCanvasBase.filetypes)
+    if path.suffix.lower().removeprefix(".") not in suffixes:
+        raise ValueError(
+            f"The plot's file name must end in one of {', '.join(suffixes)}; got "
+            f"{path.name}."
+        )
+    matplotlib.use("Agg")  # a file is wanted, no window
 
 
 def _parser() -> argparse.ArgumentParser:

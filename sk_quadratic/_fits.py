@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from sk_quadratic._splits import Split
 from sk_quadratic.datasets import Dataset
@@ -81,7 +83,7 @@ def run_fit(job: FitJob, dataset: Dataset) -> tuple[str, FitRecord]:
     """Fit a clone of the model on one thread, and score it by its squared error."""
     try:
         # One thread, for times that compare and results that do not depend on n_jobs.
-        with threadpool_limits(limits=1), _unswallowed_interrupts():
+        with _controller(len(sys.modules)).limit(limits=1), _unswallowed_interrupts():
             return job.key, _fit_and_score(job, dataset)
     except Exception as error:
         error.add_note(f"While fitting {job.label}.")
@@ -129,6 +131,12 @@ def _configured(job: FitJob) -> Any:
     if job.parameter is not None and job.value is not None:
         model.set_params(**{job.parameter: job.value})
     return model
+
+
+@lru_cache(maxsize=1)
+def _controller(n_modules: int) -> ThreadpoolController:
+    """Controller of the thread pools, made anew when imports may have added one."""
+    return ThreadpoolController()
 
 
 @contextmanager

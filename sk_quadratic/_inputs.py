@@ -145,7 +145,7 @@ def as_grid(values: Any) -> tuple[float, ...]:
     for value in values:
         if not isinstance(value, Real) or isinstance(value, bool):
             raise TypeError(f"learning_rates must hold numbers; got {value!r}.")
-        if not (math.isfinite(value) and value > 0):
+        if not (math.isfinite(value) and float(value) > 0):
             raise ValueError(f"learning_rates must be finite and above 0; got {value}.")
     if not values:
         raise ValueError("learning_rates must hold at least one value; got none.")

@@ -92,9 +92,10 @@ def verdict(pair: PairResult, n_comparisons: int) -> str:
     effect = test.minimum_detectable_effect
     if not math.isfinite(effect):
         return f"{none}; no difference could have been found."
+    size = _number(effect, 2) + _share(effect, test)
     return (
-        f"{none}; a difference of {_number(effect, 2)}{_share(effect, test)} would have been "
-        f"found with probability {test.power:g}."
+        f"{none}; a difference of {size} would have been found with probability "
+        f"{test.power:g}."
     )
 
 

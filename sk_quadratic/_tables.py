@@ -73,6 +73,8 @@ def read_table(path: str | Path) -> Any:
 def numeric_table(frame: Any, target: str, source: str) -> NumericTable:
     """Split off the target and keep the numeric columns and the complete rows."""
     frame = frame.rename(columns=str)
+    if len(frame) == 0:
+        raise ValueError(f"{source} has no rows.")
     _check_target(frame, target, source)
     features = frame.drop(columns=target)
     notes = []
@@ -85,7 +87,7 @@ def numeric_table(frame: Any, target: str, source: str) -> NumericTable:
         )
         features = features.drop(columns=dropped)
     empty = [c for c in features if features[c].isna().all()]
-    if empty and len(frame):
+    if empty:
         columns = "column" if len(empty) == 1 else "columns"
         notes.append(
             f"{len(empty)} {columns} of {source} left out as empty: {_listing(empty)}."

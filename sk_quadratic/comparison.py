@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from pickle import PicklingError
 from typing import Any
 
 from sk_quadratic import _inputs
@@ -158,9 +159,12 @@ def compare(
     baseline = _inputs.as_baseline(baseline, estimators)
     plan = make_plan(dataset, options)
     versions = package_versions()
-    kept = open_checkpoint(
-        checkpoint, _identity(candidates, dataset, options, grid, versions)
-    )
+    # Hashing needs models and data that can be pickled; without a checkpoint and in
+    # one process they need not be.
+    identity: dict[str, Any] = {}
+    if checkpoint is not None:
+        identity = _identity(candidates, dataset, options, grid, versions)
+    kept = open_checkpoint(checkpoint, identity)
     records = run_protocol(
         candidates,
         dataset,
@@ -215,12 +219,26 @@ def _identity(
     versions: dict[str, str],
 ) -> dict[str, Any]:
     """What the scores depend on; the number of processes is not among it."""
-    import joblib
-
+    table = (dataset.name, dataset.X, dataset.y, dataset.generator)
     return {
-        "models": [[c.name, joblib.hash(c.estimator), c.parameter] for c in candidates],
-        "data": joblib.hash((dataset.name, dataset.X, dataset.y, dataset.generator)),
+        "models": [
+            [c.name, _hash(f"The model {c.name!r}", c.estimator), c.parameter]
+            for c in candidates
+        ],
+        "data": _hash("The data set", table),
         "options": asdict(options),
         "grid": list(grid),
         "versions": versions,
     }
+
+
+def _hash(what: str, value: Any) -> str:
+    import joblib
+
+    try:
+        return joblib.hash(value)
+    except PicklingError as error:
+        raise TypeError(
+            f"{what} must be picklable for a checkpoint. Define its class or function "
+            "at the top of a module, or leave checkpoint out."
+        ) from error
