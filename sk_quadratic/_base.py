@@ -190,6 +190,16 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
         check_is_fitted(self)
         return self.net_.module_
 
+    def _network_maker(self, n_features: int) -> Callable[..., BlockNetwork]:
+        """Maker of the network for so many features, which takes the `generator`."""
+        return partial(
+            BlockNetwork,
+            n_features,
+            width=None if self.width is None else int(self.width),
+            n_blocks=int(self.n_blocks),
+            block=self._make_block(),
+        )
+
     def _check_X_y(
         self, X: ArrayLike, y: ArrayLike, *, reset: bool
     ) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
@@ -240,14 +250,7 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
         self._target_scaler = TargetScaler().fit(y)
         device = check_device(self.device)
         self.net_ = TabularNet(
-            partial(
-                BlockNetwork,
-                X.shape[1],
-                width=None if self.width is None else int(self.width),
-                n_blocks=int(self.n_blocks),
-                block=self._make_block(),
-                generator=self._seeds["weights"],
-            ),
+            partial(self._network_maker(X.shape[1]), generator=self._seeds["weights"]),
             criterion=LOSSES[self.loss],
             optimizer=torch.optim.AdamW,
             optimizer__fused=True,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -102,10 +103,11 @@ def count_parameters(module: nn.Module) -> int:
 def match_parameters(
     build: Callable[[Size], nn.Module],
     target: nn.Module,
-    sizes: Iterable[Size],
+    sizes: Sequence[Size],
     *,
     n_features: int | None = None,
     by: Literal["parameters", "flops"] = "parameters",
+    at_most: bool = False,
     tolerance: float = 0.02,
 ) -> Size:
     """Pick the size of one module so that it costs as much as another.
@@ -117,19 +119,22 @@ def match_parameters(
         candidates take no memory.
     target : Module
         Module to match.
-    sizes : iterable
-        Candidates for `build`, the preferred one first among equally close ones.
+    sizes : sequence
+        Candidates for `build` in increasing order of cost, such as a range of one
+        size. Only a few of them are built.
     n_features : int or None, default=None
         Number of features; only ``by="flops"`` needs it.
     by : {"parameters", "flops"}, default="parameters"
         What shall be equal: trainable parameters, or operations per row.
+    at_most : bool, default=False
+        Whether to leave out the candidates that cost more than the target.
     tolerance : float, default=0.02
         Largest relative difference that is accepted.
 
     Returns
     -------
     size
-        The candidate closest to the target.
+        The candidate closest to the target; of two equally close ones the smaller.
 
     Raises
     ------
@@ -156,16 +161,23 @@ def match_parameters(
             return count_parameters(module)
         return module_costs(module, n_features).flops_per_row
 
+    if not sizes:
+        raise ValueError("sizes must have at least one candidate; got none.")
     wanted = cost(target)
     with torch.device("meta"):
-        costs = [(size, cost(build(size))) for size in sizes]
-    if not costs:
-        raise ValueError("sizes must have at least one candidate; got none.")
-    size, closest = min(costs, key=lambda pair: abs(pair[1] - wanted))
+        n_below = bisect_right(sizes, wanted, key=lambda size: cost(build(size)))
+        nearest = sizes[max(n_below - 1, 0) : n_below + (0 if at_most else 1)]
+        allowed = [(size, cost(build(size))) for size in nearest]
+    if not allowed:
+        raise ValueError(
+            f"No size has at most the {wanted} {by} of the target; the smallest is "
+            f"{sizes[0]!r}."
+        )
+    size, closest = min(allowed, key=lambda pair: abs(pair[1] - wanted))
     if abs(closest - wanted) > tolerance * wanted:
         raise ValueError(
             f"No size within {tolerance:.1%} of the {wanted} {by} of the target; the "
-            f"closest of {len(costs)} is {size!r} with {closest}."
+            f"closest of {len(sizes)} is {size!r} with {closest}."
         )
     return size
 

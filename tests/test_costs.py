@@ -95,15 +95,13 @@ def test_float64_module_is_counted_in_its_own_type():
     assert double.saved_bytes_per_row == 2 * single.saved_bytes_per_row == 80
 
 
-def test_matched_size_has_equal_parameters():
-    target = perceptron(64)
-
-    def build(size: tuple[int, int]) -> nn.Module:
-        return form(size[0], n_heads=size[1])
-
-    sizes = [(width, heads) for width in range(8, 14) for heads in range(4, 20)]
-    size = match_parameters(build, target, sizes)
-    assert module_costs(build(size), 10).n_parameters == 769
+@pytest.mark.parametrize("wanted", [100, 769, 5000])
+def test_matched_size_is_the_closest_of_all(wanted):
+    sizes = range(1, 400)
+    target = nn.Linear(wanted, 1, bias=False)
+    found = match_parameters(perceptron, target, sizes, tolerance=1.0)
+    errors = [abs(12 * size + 1 - wanted) for size in sizes]
+    assert errors[sizes.index(found)] == min(errors)
 
 
 def test_matched_size_has_equal_flops():
@@ -116,18 +114,25 @@ def test_matched_size_has_equal_flops():
     assert module_costs(perceptron(n_branches), 10).flops_per_row == wanted == 1782
 
 
-def test_first_of_equally_close_sizes_is_taken():
-    def build(size: tuple[str, int]) -> nn.Module:
-        return nn.Linear(size[1], 1)
+def test_matched_size_can_be_kept_below_the_target():
+    def build(n_inputs: int) -> nn.Module:
+        return nn.Linear(n_inputs, 1, bias=False)
 
-    sizes = [("first", 10), ("second", 10)]
-    assert match_parameters(build, nn.Linear(10, 1), sizes) == ("first", 10)
+    target = nn.Linear(100, 1, bias=False)
+    assert match_parameters(build, target, [98, 101]) == 101
+    assert match_parameters(build, target, [98, 101], at_most=True) == 98
+    assert match_parameters(build, target, [98, 100], at_most=True) == 100
+    assert match_parameters(build, target, [99, 101]) == 99  # of equally close ones
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"sizes": range(1, 5)}, r"No size within 2.0% of the 769 parameters.*is 4"),
+        (
+            {"sizes": range(70, 80), "at_most": True},
+            "No size has at most the 769 parameters of the target; the smallest is 70",
+        ),
         ({"sizes": []}, "sizes must have at least one candidate"),
         ({"by": "memory"}, "by must be 'parameters' or 'flops'; got 'memory'"),
         ({"by": "flops"}, "by='flops' needs n_features"),
