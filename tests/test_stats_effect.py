@@ -314,6 +314,8 @@ def test_text_is_aligned_and_ends_in_a_sentence():
     drawn = paired_permutation_test(a, b, n_resamples=99, random_state=0)
     assert "100 random sign patterns" in str(drawn)
     assert "at best 0.02)" in str(drawn)
+    few = paired_permutation_test(a, b, n_resamples=20, random_state=0)
+    assert "20 sign patterns cannot show a difference at 0.05" in str(few)
 
 
 def test_html_is_well_formed_and_escaped():

@@ -177,12 +177,23 @@ def test_a_common_offset_leaves_ties_tied():
         assert shifted.pvalue == paired_permutation_test(a, b).pvalue
 
 
+def test_differences_far_below_the_scores_are_not_taken_for_ties():
+    differences = np.arange(1.0, 9.0) * [1, 1, -1, 1, 1, -1, 1, 1]
+    plain = paired_permutation_test(differences, np.zeros(8))
+    # Steps of 2**-44, over a hundred times the rounding of scores about 1.
+    fine = paired_permutation_test(1.0 + differences * 2.0**-44, np.ones(8))
+    assert fine.pvalue == plain.pvalue < 1.0
+
+
 def test_the_largest_scores_do_not_overflow():
     a, b = [1.5e308] * 6, [1.0e308] * 6
     result = paired_permutation_test(a, b)
     assert result.pvalue == 2 / 64
     assert result.statistic == pytest.approx(0.5e308)
     assert result.relative == pytest.approx(0.5)
+    spread = paired_permutation_test([1.7e308, 0.0] * 3, [0.0, 1.7e308] * 3)
+    assert spread.minimum_detectable_effect == np.inf
+    assert spread.confidence_interval == (-1.7e308, 1.7e308)
 
 
 # Monte Carlo ----------------------------------------------------------------
@@ -315,6 +326,16 @@ def test_callable_statistic_equals_scipy(statistic, alternative):
     )
     assert result.pvalue == pytest.approx(theirs.pvalue, abs=1e-12)
     assert result.statistic == pytest.approx(theirs.statistic, abs=1e-15)
+
+
+@pytest.mark.parametrize("alternative", ALTERNATIVES)
+def test_callable_statistics_that_tie_but_for_rounding_count_as_ties(alternative):
+    for seed in range(8):
+        a, b = scores(8, seed, decimals=1)
+        result = paired_permutation_test(
+            a, b, statistic=np.mean, alternative=alternative
+        )
+        assert result.pvalue == brute_force(a, b, alternative)
 
 
 def test_callable_is_called_once_for_each_pattern_with_its_own_array():

@@ -126,8 +126,9 @@ def paired_permutation_test(
 
     References
     ----------
-    .. [1] B. Phipson and G. K. Smyth. Permutation p-values should never be zero.
-       Statistical Applications in Genetics and Molecular Biology, 9(1), 2010.
+    .. [1] B. Phipson and G. K. Smyth. Permutation p-values should never be zero:
+       calculating exact p-values when permutations are randomly drawn. Statistical
+       Applications in Genetics and Molecular Biology, 9(1), 2010.
     .. [2] J. A. Hartigan. Using subsample values as typical values. Journal of the
        American Statistical Association, 64(328):1303-1317, 1969.
 
@@ -259,7 +260,13 @@ def _tails_of_mean(
 
 def _bound(shift: float, tolerance: float, exponent: int) -> float:
     # A shift that is 0 but for rounding: the p-value counts it as 0, so must this.
-    return ldexp(0.0 if abs(shift) <= tolerance else shift, exponent)
+    return _unscaled(0.0 if abs(shift) <= tolerance else shift, exponent)
+
+
+def _unscaled(value: float, exponent: int) -> float:
+    # math.ldexp raises where the product is beyond the largest float.
+    with np.errstate(over="ignore"):
+        return float(np.ldexp(value, exponent))
 
 
 def _tails_of_callable(
@@ -316,4 +323,4 @@ def _detectable_effect(
     effect = standardized_effect(values.size, count, exact, level, two_sided, power)
     if effect == inf:  # one pair, whose spread is unknown, is among these
         return inf
-    return ldexp(effect * float(values.std(ddof=1)), scaled.exponent)
+    return _unscaled(effect * float(values.std(ddof=1)), scaled.exponent)

@@ -163,16 +163,19 @@ class PairedPermutationResult:
         share = f" ({self.relative:+.2%} of the mean of b)"
         if isnan(low) or isnan(self.relative):
             share = ""
-        tails = 2.0 if self.alternative == "two-sided" else 1.0
-        best = max(self.min_pvalue, min(1.0, tails / len(self.null_distribution)))
         counts = f"{self.wins}, {self.ties}, {self.losses}"
         return [
             (name, f"{self.statistic:.4g}{share}"),
             (f"{100 * self.confidence_level:g} % confidence interval", interval),
-            ("p-value", f"{self.pvalue:.4g} (at best {best:.4g})"),
+            ("p-value", f"{self.pvalue:.4g} (at best {self._best_pvalue():.4g})"),
             ("wins, ties, losses", f"{counts} (a win is a < b)"),
             ("smallest detectable effect", detectable),
         ]
+
+    def _best_pvalue(self) -> float:
+        """Return the smallest p-value that these pairs and patterns can give."""
+        tails = 2.0 if self.alternative == "two-sided" else 1.0
+        return max(self.min_pvalue, min(1.0, tails / len(self.null_distribution)))
 
     def _verdict(self) -> str:
         level = 1.0 - self.confidence_level
@@ -181,9 +184,15 @@ class PairedPermutationResult:
             return f"a lies {side} b: the difference is significant at {level:.4g}."
         tails = 2.0 if self.alternative == "two-sided" else 1.0
         if self.min_pvalue > level * (1.0 + 1e-9):
+            # The pairs from which tails / 2**n_pairs is at most the level.
             needed = ceil(log2(tails / level) - 1e-9)
             return (
                 f"{self.n_pairs} pairs cannot show a difference at {level:.4g}, "
                 f"whatever the scores; it takes at least {needed}."
+            )
+        if self._best_pvalue() > level * (1.0 + 1e-9):
+            return (
+                f"{len(self.null_distribution)} sign patterns cannot show a difference "
+                f"at {level:.4g}; raise n_resamples."
             )
         return f"No difference is shown at {level:.4g}; that is no proof of equality."
