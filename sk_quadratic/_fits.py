@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import re
-import signal
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -17,6 +13,7 @@ import numpy as np
 from sklearn.base import clone
 from threadpoolctl import ThreadpoolController
 
+from sk_quadratic._interrupts import unswallowed_interrupts
 from sk_quadratic._splits import Split
 from sk_quadratic.datasets import Dataset
 
@@ -83,7 +80,7 @@ def run_fit(job: FitJob, dataset: Dataset) -> tuple[str, FitRecord]:
     """Fit a clone of the model on one thread, and score it by its squared error."""
     try:
         # One thread, for times that compare and results that do not depend on n_jobs.
-        with _controller(len(sys.modules)).limit(limits=1), _unswallowed_interrupts():
+        with _controller(len(sys.modules)).limit(limits=1), unswallowed_interrupts():
             return job.key, _fit_and_score(job, dataset)
     except Exception as error:
         error.add_note(f"While fitting {job.label}.")
@@ -137,33 +134,6 @@ def _configured(job: FitJob) -> Any:
 def _controller(n_modules: int) -> ThreadpoolController:
     """Controller of the thread pools, made anew when imports may have added one."""
     return ThreadpoolController()
-
-
-@contextmanager
-def _unswallowed_interrupts() -> Iterator[None]:
-    """Raise a Ctrl-C that a model caught to end its training early.
-
-    Neural networks keep a half-trained model then; its score must not be recorded.
-    """
-    previous = signal.getsignal(signal.SIGINT)
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    if not (in_main_thread and callable(previous)):
-        yield
-        return
-    interrupted = False
-
-    def note_and_pass_on(number: int, frame: Any) -> None:
-        nonlocal interrupted
-        interrupted = True
-        previous(number, frame)
-
-    signal.signal(signal.SIGINT, note_and_pass_on)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, previous)
-    if interrupted:
-        raise KeyboardInterrupt
 
 
 def fitted_costs(model: Any) -> dict[str, int]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from sk_quadratic._checkpoint import Checkpoint
 from sk_quadratic._fits import FitJob, FitRecord, run_fit
+from sk_quadratic._interrupts import deferred_interrupts, ignored_interrupts
 from sk_quadratic._splits import Plan
 from sk_quadratic.datasets import Dataset
 
@@ -99,8 +100,9 @@ class _Runner:
         for key, record in _execute(missing, self.dataset, self.n_jobs):
             if key.startswith("final") and record.score is None:
                 raise ValueError(_divergence_message(by_key[key], record))
-            self.checkpoint.add(key, asdict(record))
-            self._report(by_key[key].label)
+            with deferred_interrupts():
+                self.checkpoint.add(key, asdict(record))
+                self._report(by_key[key].label)
 
     def record(self, job: FitJob) -> FitRecord:
         """Record of a job that was run."""
@@ -123,7 +125,9 @@ def _execute(
 
     with parallel_config(backend="loky", inner_max_num_threads=1):
         parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
-    yield from parallel(delayed(run_fit)(job, dataset) for job in jobs)
+    with ignored_interrupts():  # the call starts the processes
+        records = parallel(delayed(run_fit)(job, dataset) for job in jobs)
+    yield from records
 
 
 def _tuning_jobs(candidate: Candidate, plan: Plan, value: float) -> list[FitJob]:
