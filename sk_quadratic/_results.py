@@ -28,7 +28,7 @@ _SAME_TRUNK = ("quadratic form", "branch sum in trunk")
 class ModelResult:
     """What one model reached, and what it took.
 
-    Parameters
+    Attributes
     ----------
     name : str
         Name of the model.
@@ -81,7 +81,7 @@ class ModelResult:
 class PairResult:
     """The paired test of one model against another.
 
-    Parameters
+    Attributes
     ----------
     model : str
         Name of the model in question.
@@ -107,7 +107,7 @@ class PairResult:
 class ComparisonResult:
     """A finished comparison: scores, costs, tests and a verdict in words.
 
-    Parameters
+    Attributes
     ----------
     data : dict
         Name and sizes of the data set.

@@ -34,7 +34,7 @@ _BUNDLED = ("diabetes", "california_housing")
 class Dataset:
     """A regression table, or a generator of such tables.
 
-    Parameters
+    Attributes
     ----------
     name : str
         Name in reports.
@@ -64,16 +64,28 @@ class Dataset:
 
     @property
     def n_features(self) -> int:
-        """Number of columns of `X`."""
+        """Number of columns of `X`.
+
+        Returns
+        -------
+        int
+            The number.
+        """
         return len(self.feature_names)
 
     @property
     def n_rows(self) -> int | None:
-        """Number of rows, or None if any number can be generated."""
+        """Number of rows, or None if any number can be generated.
+
+        Returns
+        -------
+        int or None
+            The number.
+        """
         return len(self.y) if self.generator is None else None
 
     def take(self, rows: np.ndarray) -> tuple[Any, np.ndarray]:
-        """Rows of the table by their numbers.
+        """Give rows of the table by their numbers.
 
         Parameters
         ----------

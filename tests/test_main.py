@@ -303,9 +303,8 @@ def test_ctrl_c_in_a_terminal_keeps_the_finished_fits(
     driver = tmp_path / "driver.py"
     driver.write_text(DRIVER.format(tests=str(Path(__file__).parent)))
     command = [sys.executable, str(driver), "compare", "--data", "friedman1", *SMALL]
-    command += ["--jobs", jobs]
     process = subprocess.Popen(
-        command,
+        [*command, "--jobs", jobs],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
