@@ -93,9 +93,11 @@ def verdict(pair: PairResult, n_comparisons: int) -> str:
     if not math.isfinite(effect):
         return f"{none}; no difference could have been found."
     size = _number(effect, 2) + _share(effect, test)
+    # The power is that of one test; the correction lowers it.
+    alone = " by this test alone" if n_comparisons > 1 else ""
     return (
         f"{none}; a difference of {size} would have been found with probability "
-        f"{test.power:g}."
+        f"{test.power:g}{alone}."
     )
 
 
@@ -154,10 +156,11 @@ def _protocol_line(result: ComparisonResult) -> str:
     data = result.data
     if not any(model.parameter for model in result.models):
         return "No parameter was tuned."
+    n_seeds = len(result.tuning_seeds)
     grid = ", ".join(f"{value:g}" for value in result.arguments["learning_rates"])
     return (
         f"Each rate is the best of {grid} on {data['n_validation']} validation rows of "
-        f"{len(result.tuning_seeds)} other seeds."
+        f"{n_seeds} other seed{'s' if n_seeds > 1 else ''}."
     )
 
 

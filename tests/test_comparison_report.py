@@ -87,6 +87,7 @@ def test_verdict_without_a_difference_tells_what_would_have_been_found() -> None
     assert f"a difference of {effect:.2g} (" in sentence
     assert f"({100 * effect / BASE.mean():.2g} %)" in sentence
     assert sentence.endswith("would have been found with probability 0.8.")
+    assert verdict(pair, 2).endswith("with probability 0.8 by this test alone.")
 
 
 def test_verdict_of_too_few_pairs_tells_that_they_cannot_show_any() -> None:
