@@ -86,18 +86,6 @@ def test_interval_leaves_out_zero_exactly_where_the_test_rejects(n_pairs, altern
     assert alternative == "less" or 20 < rejected < 190
 
 
-def test_interval_covers_as_often_as_stated():
-    rng = np.random.default_rng(3)
-    covered = 0
-    for differences in rng.standard_t(3, (3000, 8)) + 0.7:
-        low, high = paired_permutation_test(
-            differences, np.zeros(8)
-        ).confidence_interval
-        covered += low <= 0.7 <= high
-    # Six of 256 patterns are rejected at each end; four standard errors.
-    assert covered / 3000 == pytest.approx(1 - 12 / 256, abs=4 * 0.0039)
-
-
 def test_drawn_interval_is_close_to_the_enumerated_one():
     a, b = np.random.default_rng(0).normal(0.3, 1.0, (2, 14))
     exact = paired_permutation_test(a, b)
@@ -199,13 +187,13 @@ def test_stated_power_counts_the_loss_from_few_resamples():
         for n_resamples in (79, 20_000)
     )
     assert few > 1.05 * many
-    simulated = rng.normal(few, np.std(observed, ddof=1), (4000, 20))
+    simulated = rng.normal(few, np.std(observed, ddof=1), (3000, 20))
     rejected = [
         paired_permutation_test(d, 0 * d, n_resamples=79, random_state=rng).pvalue
         <= 0.05
         for d in simulated
     ]
-    assert np.mean(rejected) == pytest.approx(0.8, abs=0.025)  # four standard errors
+    assert np.mean(rejected) == pytest.approx(0.8, abs=0.029)  # four standard errors
 
 
 def test_many_pairs_detect_an_effect_that_falls_with_their_root():

@@ -122,14 +122,20 @@ def test_the_worse_model_is_not_reported_as_the_better_one():
 
 
 @pytest.mark.slow
-def test_eight_pairs_hold_the_level_when_nothing_differs():
+def test_eight_pairs_hold_the_level_and_the_interval_its_coverage():
     rng = np.random.default_rng(0)
-    a, b = rng.standard_t(3, (2, 20_000, 8))
-    pvalues = [paired_permutation_test(x, y).pvalue for x, y in zip(a, b, strict=True)]
-    rate = np.mean(np.array(pvalues) <= 0.05)
-    assert rate <= 0.05
+    a, b = rng.standard_t(3, (2, 20_000, 8))  # nothing differs
+    rejected = covered = 0
+    for x, y in zip(a, b, strict=True):
+        result = paired_permutation_test(x, y)
+        low, high = result.confidence_interval
+        rejected += result.pvalue <= 0.05
+        covered += low <= 0.0 <= high
+    assert rejected / 20_000 <= 0.05
     # Six patterns in each tail of 256; four standard errors.
-    assert rate == pytest.approx(12 / 256, abs=4 * np.sqrt(12 / 256 / 20_000))
+    margin = 4 * np.sqrt(12 / 256 / 20_000)
+    assert rejected / 20_000 == pytest.approx(12 / 256, abs=margin)
+    assert covered / 20_000 == pytest.approx(1 - 12 / 256, abs=margin)
 
 
 # Ties and units -------------------------------------------------------------
