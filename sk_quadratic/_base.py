@@ -71,6 +71,12 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
         "callbacks": [list, None],
     }
 
+    net_: TabularNet
+    n_iter_: int
+    best_epoch_: int
+    loss_curve_: list[float]
+    validation_scores_: list[float]
+
     @abstractmethod
     def _make_block(self) -> Callable[..., nn.Module]:
         """Maker of one block, as `BlockNetwork` takes it."""
@@ -102,20 +108,18 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
         """
         with self._all_or_nothing(), single_thread():
             goes_on = self.warm_start and hasattr(self, "net_")
-            X, y = self._check_X_y(X, y, reset=not goes_on)
+            X_checked, y_checked = self._check_X_y(X, y, reset=not goes_on)
             if not goes_on:
                 self._draw_seeds()
-            train, valid = self._split(len(X))
+            train, valid = self._split(len(X_checked))
             if goes_on:
                 self.net_ = copy.deepcopy(self.net_)
             else:
-                self._start(X[train], y[train])
+                self._start(X_checked[train], y_checked[train])
             self._set_training_parameters(len(train), early_stopping=valid is not None)
+            parts = (train,) if valid is None else (train, valid)
             self._train(
-                TableSplit(
-                    self._table(X[train], y[train]),
-                    None if valid is None else self._table(X[valid], y[valid]),
-                )
+                TableSplit(*(self._table(X_checked[i], y_checked[i]) for i in parts))
             )
         return self
 
@@ -151,15 +155,15 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
             )
         with self._all_or_nothing(), single_thread():
             goes_on = hasattr(self, "net_")
-            X, y = self._check_X_y(X, y, reset=not goes_on)
+            X_checked, y_checked = self._check_X_y(X, y, reset=not goes_on)
             if goes_on:
                 self.net_ = copy.deepcopy(self.net_)
             else:
                 self._draw_seeds()
-                self._start(X, y)
-            self._set_training_parameters(len(X), early_stopping=False)
+                self._start(X_checked, y_checked)
+            self._set_training_parameters(len(X_checked), early_stopping=False)
             self.net_.set_params(schedule="constant", max_epochs=1)
-            self._train(TableSplit(self._table(X, y)))
+            self._train(TableSplit(self._table(X_checked, y_checked)))
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -176,13 +180,12 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
             Predictions in the units of the target.
         """
         check_is_fitted(self)
-        X = validate_data(
+        X_checked = validate_data(
             self, X, reset=False, dtype=(np.float64, np.float32), order="C"
         )
         with single_thread():
-            return self._target_scaler.inverse_transform(
-                self._forward(self._encoder.transform(X))
-            )
+            z = self._forward(self._encoder.transform(X_checked))
+        return self._target_scaler.inverse_transform(z)
 
     @property
     def module_(self) -> BlockNetwork:
@@ -203,7 +206,7 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
     def _check_X_y(
         self, X: ArrayLike, y: ArrayLike, *, reset: bool
     ) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
-        X, y = validate_data(
+        return validate_data(
             self,
             X,
             y,
@@ -212,7 +215,6 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
             order="C",
             y_numeric=True,
         )
-        return X, y
 
     def _draw_seeds(self) -> None:
         """One seed for each use, so that none changes with another's parameters."""
@@ -382,11 +384,10 @@ def check_device(device: str | torch.device) -> str:
             f"device must be 'auto', 'cpu', 'cuda' or another device of torch; got "
             f"{device!r}."
         ) from error
+    if found.type == "cpu":
+        return str(found)
     backend = getattr(torch, found.type, None)
-    is_there = found.type == "cpu" or (
-        hasattr(backend, "is_available") and backend.is_available()
-    )
-    if not is_there:
+    if backend is None or not backend.is_available():
         raise ValueError(
             f"device={str(device)!r} is not available on this machine. Use 'auto' to "
             "take CUDA where there is one and the CPU elsewhere."

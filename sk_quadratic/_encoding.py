@@ -122,6 +122,8 @@ class TargetScaler:
             raise ValueError("y has values too large to have a finite variance.")
         rounding = np.finfo(np.float64).eps * abs(self.mean_)
         self.scale_ = deviation if deviation > 10.0 * rounding else 0.0
+        if self.scale_ == 0.0:
+            self.mean_ = float(y[0])  # the mean of equal numbers may differ in a bit
         return self
 
     def transform(self, y: NDArray[np.floating]) -> Tensor:
