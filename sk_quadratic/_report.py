@@ -108,7 +108,7 @@ def _difference(pair: PairResult, p: str) -> str:
     count, kind = (test.wins, "") if better else (test.losses, " lost")
     size = _number(abs(test.statistic), 2)
     if math.isfinite(test.relative):
-        size = f"{100 * abs(test.relative):.2g} %"
+        size = f"{_number(100 * abs(test.relative), 2)} %"
     return (
         f"{pair.model} is {word} than {pair.baseline}: {size} {side} mean test MSE, "
         f"{count} of {test.n_pairs} pairs{kind}, {p}."
@@ -119,7 +119,8 @@ def _share(effect: float, test: Any) -> str:
     """The effect as a share of the baseline's mean, which the test holds implicitly."""
     if not math.isfinite(test.relative) or test.statistic == 0 or test.relative == 0:
         return ""
-    return f" ({100 * effect * test.relative / test.statistic:.2g} %)"
+    share = effect * test.relative / test.statistic
+    return f" ({_number(100 * share, 2)} %)"
 
 
 def plot(result: ComparisonResult, ax: Any = None) -> Any:
@@ -200,7 +201,9 @@ def _pair_rows(result: ComparisonResult) -> list[tuple[str, ...]]:
     for pair in result.pairs:
         test = pair.test
         low, high = test.confidence_interval
-        share = f"{100 * test.relative:+.2g} %" if math.isfinite(test.relative) else "-"
+        share = "-"
+        if math.isfinite(test.relative):
+            share = f"{_number(100 * test.relative, 2, sign=True)} %"
         row = [
             pair.model,
             pair.baseline,
