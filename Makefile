@@ -49,7 +49,8 @@ docs: .venv/.dev
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 
 readme: .venv/.test
-	$(BIN)/python -m pytest --doctest-glob=README.md README.md
+	$(BIN)/python -m pytest --doctest-glob=README.md --doctest-glob='*.rst' \
+		README.md docs/user_guide
 
 check:
 	.ci/run
