@@ -128,7 +128,8 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
         """Train for one epoch on a chunk of the data.
 
         The first chunk fixes the scaling of features and target. The learning rate is
-        constant, since the number of epochs to come is not known.
+        constant, since the number of epochs to come is not known, and no row is held
+        out, whatever `early_stopping` is: when to stop is up to the caller.
 
         Parameters
         ----------
@@ -145,14 +146,9 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
         Raises
         ------
         ValueError
-            If the data or a parameter is not valid, ``early_stopping=True``, or
-            training diverges. The estimator is then as it was before the call.
+            If the data or a parameter is not valid, or training diverges. The
+            estimator is then as it was before the call.
         """
-        if self.early_stopping not in ("auto", False):
-            raise ValueError(
-                "partial_fit does not support early_stopping=True, since it sees one "
-                "chunk at a time. Set early_stopping=False."
-            )
         with self._all_or_nothing(), single_thread():
             goes_on = hasattr(self, "net_")
             X_checked, y_checked = self._check_X_y(X, y, reset=not goes_on)

@@ -47,7 +47,7 @@ def default_models(n_features: int) -> dict[str, BaseBlockRegressor]:
         "branch MLP": baseline,
         "branch sum in trunk": _match(baseline, _branch_sum, 5.0, n_features),
         "quadratic form": _match(baseline, _factored_form, 2.6, n_features),
-        "full structure": _match(baseline, _full_form, 2.4, n_features),
+        "full structure": _match(baseline, _full_form, 1.4, n_features),
     }
 
 

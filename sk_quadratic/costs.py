@@ -21,7 +21,7 @@ Size = TypeVar("Size")
 class ModuleCosts:
     """Costs of a module that do not depend on the machine.
 
-    Parameters
+    Attributes
     ----------
     n_parameters : int
         Number of trainable parameters.
@@ -156,18 +156,18 @@ def match_parameters(
     if by == "flops" and n_features is None:
         raise ValueError("by='flops' needs n_features, the number of input features.")
 
-    def cost(module: nn.Module) -> int:
+    def _cost(module: nn.Module) -> int:
         if n_features is None or by == "parameters":
             return count_parameters(module)
         return module_costs(module, n_features).flops_per_row
 
     if not sizes:
         raise ValueError("sizes must have at least one candidate; got none.")
-    wanted = cost(target)
+    wanted = _cost(target)
     with torch.device("meta"):
-        n_below = bisect_right(sizes, wanted, key=lambda size: cost(build(size)))
+        n_below = bisect_right(sizes, wanted, key=lambda size: _cost(build(size)))
         nearest = sizes[max(n_below - 1, 0) : n_below + (0 if at_most else 1)]
-        allowed = [(size, cost(build(size))) for size in nearest]
+        allowed = [(size, _cost(build(size))) for size in nearest]
     if not allowed:
         raise ValueError(
             f"No size has at most the {wanted} {by} of the target; the smallest is "

@@ -95,7 +95,7 @@ class QuadraticGramRegressor(BaseBlockRegressor):
     verbose : int, default=0
         With 1 or more, a line per epoch is printed.
     callbacks : list or None, default=None
-        skorch callbacks for the training, as :class:`skorch.NeuralNet` takes them.
+        Callbacks of skorch for the training, as :class:`skorch.NeuralNet` takes them.
         They are copied; the used ones are in ``net_.callbacks_``.
 
     Attributes
@@ -112,14 +112,14 @@ class QuadraticGramRegressor(BaseBlockRegressor):
     best_epoch_ : int
         Number, counted from 1, of the epoch whose weights are kept: the last one
         without early stopping.
-    loss_curve_ : list of float of length n_iter_
+    loss_curve_ : list of float of length `n_iter_`
         Mean training loss of each epoch, for the standardised target.
-    validation_scores_ : list of float of length n_iter_
+    validation_scores_ : list of float of length `n_iter_`
         Share of the best constant's loss that is explained on the held-out rows, which
         is :math:`R^2` for the squared error; NaN without early stopping.
     n_features_in_ : int
         Number of features seen in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, where `X` had string names.
 
     See Also
@@ -219,7 +219,13 @@ class QuadraticGramRegressor(BaseBlockRegressor):
 
     @property
     def gram_(self) -> NDArray[np.floating]:
-        """Gram matrices of the branch weights, of shape (n_blocks * n_heads, n, n)."""
+        """Gram matrices of the branch weights.
+
+        Returns
+        -------
+        ndarray of shape (n_blocks * n_heads, width, width)
+            Block by block, head by head.
+        """
         blocks = [cast(QuadraticGramBlock, block) for block in self.module_.blocks]
         with torch.inference_mode():
             return torch.cat([block.gram() for block in blocks]).cpu().numpy()
@@ -300,7 +306,7 @@ class BranchMLPRegressor(BaseBlockRegressor):
     verbose : int, default=0
         With 1 or more, a line per epoch is printed.
     callbacks : list or None, default=None
-        skorch callbacks for the training, as :class:`skorch.NeuralNet` takes them.
+        Callbacks of skorch for the training, as :class:`skorch.NeuralNet` takes them.
         They are copied; the used ones are in ``net_.callbacks_``.
 
     Attributes
@@ -314,14 +320,14 @@ class BranchMLPRegressor(BaseBlockRegressor):
     best_epoch_ : int
         Number, counted from 1, of the epoch whose weights are kept: the last one
         without early stopping.
-    loss_curve_ : list of float of length n_iter_
+    loss_curve_ : list of float of length `n_iter_`
         Mean training loss of each epoch, for the standardised target.
-    validation_scores_ : list of float of length n_iter_
+    validation_scores_ : list of float of length `n_iter_`
         Share of the best constant's loss that is explained on the held-out rows, which
         is :math:`R^2` for the squared error; NaN without early stopping.
     n_features_in_ : int
         Number of features seen in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, where `X` had string names.
 
     See Also

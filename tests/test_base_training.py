@@ -183,15 +183,27 @@ def test_partial_fit_learns_chunk_by_chunk(make, small_table):
     np.testing.assert_allclose(model._encoder.mean_, X[40:].mean(axis=0))
 
 
-def test_partial_fit_refuses_early_stopping_and_other_columns(small_table):
+def test_partial_fit_trains_on_every_row_and_refuses_other_columns(small_table):
     X, y = small_table
-    model = quick(BranchMLPRegressor, early_stopping=True)
-    with pytest.raises(ValueError, match="partial_fit does not support early_stopping"):
-        model.partial_fit(X, y)
-    model.set_params(early_stopping=False).partial_fit(X, y)
+    models = [
+        quick(BranchMLPRegressor, early_stopping=stop).partial_fit(X, y)
+        for stop in (True, False)
+    ]
+    assert np.array_equal(models[0].predict(X), models[1].predict(X))
     with pytest.raises(ValueError, match="expecting 4 features"):
-        model.partial_fit(X[:, :2], y)
-    model.predict(X)
+        models[0].partial_fit(X[:, :2], y)
+    assert np.array_equal(models[0].predict(X), models[1].predict(X))
+
+
+@BOTH
+def test_partial_fit_goes_on_from_a_fit(make, friedman_table):
+    X, y = friedman_table
+    model = quick(make, early_stopping=True).fit(X, y)
+    before = model.predict(X)
+    model.partial_fit(X, y)
+    assert model.n_iter_ == model.best_epoch_ == 9
+    assert np.isnan(model.validation_scores_[-1])
+    assert not np.array_equal(model.predict(X), before)
 
 
 # Failure and interruption -----------------------------------------------------

@@ -6,8 +6,8 @@ map, or tokens. Weights are drawn on the CPU from an explicit generator, so that
 same seed gives the same initial weights on every device.
 """
 
+from sk_quadratic.modules._layers import ACTIVATIONS
 from sk_quadratic.modules.branches import BranchSumBlock
-from sk_quadratic.modules.layers import ACTIVATIONS
 from sk_quadratic.modules.network import BlockNetwork
 from sk_quadratic.modules.quadratic import QuadraticGramBlock
 

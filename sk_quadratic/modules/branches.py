@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from sk_quadratic.modules.layers import (
+from sk_quadratic.modules._layers import (
     ACTIVATIONS,
     Linear,
     check_name,

@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from sk_quadratic.modules.layers import Linear, check_sizes
+from sk_quadratic.modules._layers import Linear, check_sizes
 from sk_quadratic.modules.quadratic import QuadraticGramBlock
 
 

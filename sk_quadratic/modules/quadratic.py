@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sk_quadratic.modules.layers import (
+from sk_quadratic.modules._layers import (
     ACTIVATIONS,
     Linear,
     check_name,
@@ -309,7 +309,13 @@ class QuadraticGramBlock(nn.Module):
         return x + y if self.residual else y
 
     def extra_repr(self) -> str:
-        """Sizes shown in the printed module."""
+        """Show the sizes in the printed module.
+
+        Returns
+        -------
+        str
+            Names and values.
+        """
         return (
             f"width={self.width}, n_heads={self.n_heads}, "
             f"n_branches={self.n_branches}, structure={self.structure!r}, "
