@@ -47,7 +47,7 @@ def default_models(n_features: int) -> dict[str, BaseBlockRegressor]:
         "branch MLP": baseline,
         "branch sum in trunk": _match(baseline, _branch_sum, 5.0, n_features),
         "quadratic form": _match(baseline, _factored_form, 2.6, n_features),
-        "full structure": _match(baseline, _full_form, 1.4, n_features),
+        "full structure": _match(baseline, _full_form, 1.5, n_features),
     }
 
 
@@ -61,13 +61,14 @@ def _factored_form(width: int, n_heads: int) -> BaseBlockRegressor:
     )
 
 
-def _full_form(width: int, hidden_width: int) -> BaseBlockRegressor:
+def _full_form(width: int, n_heads: int) -> BaseBlockRegressor:
+    # Every hidden unit takes width**2 parameters, so there are few of them.
     return QuadraticGramRegressor(
         width=width,
-        n_heads=width,
-        n_branches=4,
+        n_heads=n_heads,
+        n_branches=2,
         structure="full",
-        hidden_width=hidden_width,
+        hidden_width=width + 2,
         **_TRAINING,
     )
 
