@@ -30,7 +30,7 @@ __all__ = [
     "compare",
 ]
 
-DEFAULT_LEARNING_RATES = (1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2, 3.2e-2)
+DEFAULT_LEARNING_RATES = (1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2, 3.2e-2, 6.4e-2)
 """Learning rates that every model is tried with, if no others are given."""
 
 
@@ -73,7 +73,7 @@ def compare(
     tuning_seeds : int, default=4
         Number of seeds to tune on.
     learning_rates : sequence of float, default=DEFAULT_LEARNING_RATES
-        The grid for all models; by default six values from 0.001 to 0.032.
+        The grid for all models; by default seven values from 0.001 to 0.064.
     parameter : str or dict, default="learning_rate"
         Name of the parameter to tune, also found inside a pipeline. For
         ``"learning_rate"`` a parameter named `learning_rate_init` or `eta0` is taken
