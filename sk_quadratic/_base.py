@@ -246,7 +246,6 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
         names = getattr(self, "feature_names_in_", None)
         self._encoder = NumericEncoder().fit(X, names)
         self._target_scaler = TargetScaler().fit(y)
-        device = check_device(self.device)
         self.net_ = TabularNet(
             partial(self._network_maker(X.shape[1]), generator=self._seeds["weights"]),
             criterion=LOSSES[self.loss],
@@ -255,12 +254,10 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
             train_split=None,
             iterator_train=TensorBatches,
             iterator_train__seed=self._seeds["order"],
-            iterator_train__device=device,
             iterator_valid=TensorBatches,
             iterator_valid__batch_size=_ROWS_PER_CHUNK,
-            iterator_valid__device=device,
             callbacks=copy.deepcopy(self.callbacks),
-            device=device,
+            device=check_device(self.device),
             verbose=int(self.verbose),
         )
         self._validation_baselines: list[float] = []
@@ -296,10 +293,12 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
         if net.interrupted_:
             if len(net.history) == n_before:
                 raise KeyboardInterrupt
-            warnings.warn("Training interrupted by user.", stacklevel=3)
+            warnings.warn("Training interrupted by user.", stacklevel=4)
         self._check_converged(split.train)
         n_new = len(net.history) - n_before
-        self._validation_baselines += [self._baseline_loss(split.valid)] * n_new
+        baselines = [self._baseline_loss(split.valid)] * n_new
+        # A new list: the old one is the previous fit's, to go back to after a failure.
+        self._validation_baselines = self._validation_baselines + baselines
         self.n_iter_ = len(net.history)
         self.best_epoch_ = net.best_epoch_
         self.loss_curve_ = [float(epoch["train_loss"]) for epoch in net.history]

@@ -85,8 +85,6 @@ class TensorBatches:
     first_epoch : int, default=0
         Number of the first epoch. The order depends on the seed and the number alone,
         so that continued training does not repeat the first orders.
-    device : str or torch.device, default="cpu"
-        Where the batches are.
     """
 
     def __init__(
@@ -96,16 +94,20 @@ class TensorBatches:
         *,
         seed: int | None = None,
         first_epoch: int = 0,
-        device: str | torch.device = "cpu",
     ) -> None:
         if isinstance(dataset, TensorTable):
             tensors: Any = dataset.tensors
         else:
             tensors = default_collate([dataset[i] for i in range(len(dataset))])  # type: ignore[arg-type]
-        self.tensors = tuple(t.to(device) for t in tensors)
+        self.tensors = tuple(tensors)
         self.batch_size = int(batch_size)
         self.seed = seed
         self.epoch = first_epoch
+
+    def to(self, device: str | torch.device) -> TensorBatches:
+        """Move the whole table to a device, before the first epoch."""
+        self.tensors = tuple(t.to(device) for t in self.tensors)
+        return self
 
     def __len__(self) -> int:
         return math.ceil(len(self.tensors[0]) / self.batch_size)
@@ -239,6 +241,13 @@ class TabularNet(NeuralNetRegressor):
         if isinstance(X, TableSplit):
             return X.train, X.valid
         return super().get_split_datasets(X, y, **fit_params)
+
+    def get_iterator(self, dataset: Any, training: bool = False) -> Any:
+        """Iterator over the batches, with the table on the device of the net."""
+        iterator = super().get_iterator(dataset, training)
+        if isinstance(iterator, TensorBatches):
+            iterator = iterator.to(self.device)
+        return iterator
 
     def notify(self, method_name: str, **cb_kwargs: Any) -> None:
         """Call the callbacks, and remember if one of them ends the training."""

@@ -90,8 +90,8 @@ class QuadraticGramRegressor(BaseBlockRegressor):
         Seed of the validation split, the initial weights and the order of the rows.
         No global generator is read or seeded when it is an int.
     warm_start : bool, default=False
-        Whether another `fit` continues from the present weights, with the scaling of
-        the first `fit`, for `max_epochs` more epochs.
+        Whether another `fit` continues from the present weights for `max_epochs` more
+        epochs. Scaling, network, loss and device stay those of the first `fit`.
     verbose : int, default=0
         With 1 or more, a line per epoch is printed.
     callbacks : list or None, default=None
@@ -301,8 +301,8 @@ class BranchMLPRegressor(BaseBlockRegressor):
         Seed of the validation split, the initial weights and the order of the rows.
         No global generator is read or seeded when it is an int.
     warm_start : bool, default=False
-        Whether another `fit` continues from the present weights, with the scaling of
-        the first `fit`, for `max_epochs` more epochs.
+        Whether another `fit` continues from the present weights for `max_epochs` more
+        epochs. Scaling, network, loss and device stay those of the first `fit`.
     verbose : int, default=0
         With 1 or more, a line per epoch is printed.
     callbacks : list or None, default=None
