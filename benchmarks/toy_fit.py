@@ -1,0 +1,318 @@
+"""Fit a wide sum of near-zero branches by branches and by quadratic forms.
+
+The teacher is a sum of two-layer branches ``a * act(u . x)`` with weights w = (a, u) of
+size epsilon. Three students have 112 parameters each: 16 branches; the quadratic form
+of 16 branches, whose A(x) is the fixed expansion of the branch function; and a
+QuadraticGramBlock, which learns its structure.
+
+The set-up is our own: the published run states its size and its errors, and no more.
+Run ``python benchmarks/toy_fit.py --json FILE``; it takes about a minute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from sk_quadratic import QuadraticGramBlock
+from sk_quadratic._checkpoint import package_versions
+from sk_quadratic.modules import ACTIVATIONS
+
+WIDTH = 6  # inputs
+N_WEIGHTS = WIDTH + 1  # a and u
+N_BRANCHES = 16  # of the students: 16 * 7 = 112 parameters
+N_TEACHER_BRANCHES = 256
+EPSILON = 0.32  # gives an initial error near the published one
+STUDENT_SCALE = 0.1  # epsilon of the students' initial branch weights
+LEARNING_RATE = 0.02
+STEPS = (0, 99, 249, 499)
+STUDENTS = ("branch", "quadratic", "block")
+
+PUBLISHED = {
+    "branch": (0.08170, 9.22e-05, 2.14e-05, 1.16e-05),
+    "quadratic": (0.08175, 0.01447, 0.01447, 0.01447),
+}
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Mean squared errors of one student on the way."""
+
+    teacher: int
+    epsilon: float
+    student: str
+    n_parameters: int
+    steps: tuple[int, ...]
+    mse: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The best that the fixed quadratic form can do, against the teacher's epsilon."""
+
+    activation: str
+    epsilon: tuple[float, ...]
+    mse: tuple[float, ...]
+    slope: float  # of log mse against log epsilon, where epsilon is at most 0.1
+    predicted_slope: float
+    leading: tuple[float, ...]  # what the first term beyond the quadratic one predicts
+
+
+class Teacher:
+    """Inputs and a draw of branch weights, to be scaled by epsilon."""
+
+    def __init__(self, seed: int, n_rows: int) -> None:
+        self.generator = torch.Generator().manual_seed(seed)
+        self.x = self._normal(n_rows, WIDTH)
+        self.weights = self._normal(N_WEIGHTS, N_TEACHER_BRANCHES)
+        self.initial = self._normal(N_WEIGHTS, N_BRANCHES)
+
+    def _normal(self, *shape: int) -> Tensor:
+        scale = 1.0 if shape[-1] == WIDTH else 1.0 / math.sqrt(N_WEIGHTS)
+        draw = torch.randn(shape, generator=self.generator, dtype=torch.float64)
+        return scale * draw
+
+    def target(self, epsilon: float, activation: str = "gelu") -> Tensor:
+        return branch_sum(epsilon * self.weights, self.x, ACTIVATIONS[activation])
+
+
+def branch_sum(W: Tensor, x: Tensor, act: Callable[[Tensor], Tensor]) -> Tensor:
+    """Sum of the branches ``a * act(u . x)``, shape (n_rows,)."""
+    return act(x @ W[1:]) @ W[0]
+
+
+def expansion(x: Tensor, act: Callable[[Tensor], Tensor]) -> Tensor:
+    """A(x): half the Hessian of a branch at zero weights, shape (n_rows, 7, 7)."""
+
+    def branch(w: Tensor, row: Tensor) -> Tensor:
+        return w[0] * act(w[1:] @ row)
+
+    zero = torch.zeros(N_WEIGHTS, dtype=x.dtype)
+    hessian = torch.func.hessian(branch)
+    return torch.func.vmap(hessian, in_dims=(None, 0))(zero, x) / 2
+
+
+def quadratic_limit(A: Tensor, target: Tensor) -> float:
+    """Smallest mean squared error of ``Tr[M A(x)]`` over all M.
+
+    It is a linear regression on the entries of A(x). Any of its solutions can be made
+    positive semi-definite here: A(x) has zeros on the diagonal, so large diagonal
+    entries of M cost nothing, and the 16 branches suffice for every 7 x 7 matrix M.
+    """
+    return residual(A.flatten(1), target).square().mean().item()
+
+
+def residual(features: Tensor, target: Tensor) -> Tensor:
+    # gelsd: most entries of A(x) are zero or come twice.
+    fit = torch.linalg.lstsq(features, target.unsqueeze(1), driver="gelsd")
+    return target - (features @ fit.solution).squeeze(1)
+
+
+def leading_term(teacher: Teacher, activation: str) -> tuple[int, Tensor]:
+    """Order in W and values of the first term of the teacher beyond the quadratic one.
+
+    A branch is ``sum_k act^(k)(0) / k! * a * (u . x)^k``. Its term of k = 1 is the
+    quadratic one, so k = 2 is cubic in (a, u).
+    """
+    derivative = torch.func.grad(ACTIVATIONS[activation])
+    zero = torch.zeros((), dtype=torch.float64)
+    a, u = teacher.weights[0], teacher.weights[1:]
+    for k in (2, 3):
+        derivative = torch.func.grad(derivative)
+        value = derivative(zero).item()
+        if abs(value) > 1e-12:
+            term = value / math.factorial(k) * (teacher.x @ u) ** k @ a
+            return k + 1, term
+    raise ValueError(f"No term of order 3 or 4; got activation {activation!r}.")
+
+
+def measure_limit(
+    teacher: Teacher, activation: str, epsilons: Sequence[float]
+) -> Limit:
+    A = expansion(teacher.x, ACTIVATIONS[activation])
+    mse = [quadratic_limit(A, teacher.target(e, activation)) for e in epsilons]
+    order, term = leading_term(teacher, activation)
+    coefficient = quadratic_limit(A, term)
+    points = zip(epsilons, mse, strict=True)
+    small = [(math.log(e), math.log(v)) for e, v in points if e <= 0.1]
+    return Limit(
+        activation=activation,
+        epsilon=tuple(epsilons),
+        mse=tuple(mse),
+        slope=line_slope(small),
+        predicted_slope=2.0 * order,
+        leading=tuple(coefficient * e ** (2 * order) for e in epsilons),
+    )
+
+
+def line_slope(points: Sequence[tuple[float, float]]) -> float:
+    x, y = torch.tensor(points, dtype=torch.float64).T
+    x, y = x - x.mean(), y - y.mean()
+    return (x @ y / (x @ x)).item()
+
+
+def build_student(
+    student: str, teacher: Teacher, target: Tensor, epsilon: float
+) -> tuple[list[Tensor], Callable[[], Tensor], float]:
+    """Parameters, prediction and learning rate of a student.
+
+    Weights and rates scale with the teacher's epsilon, and the block predicts the
+    target over its root mean square, so that no student finds small teachers harder.
+    """
+    relative = epsilon / EPSILON
+    if student == "block":
+        block = QuadraticGramBlock(
+            WIDTH,
+            n_heads=2,
+            n_branches=1,
+            residual=False,
+            out_features=1,
+            generator=teacher.generator,
+            dtype=torch.float64,
+        )
+        size = target.square().mean().sqrt()
+        return (
+            list(block.parameters()),
+            lambda: size * block(teacher.x).squeeze(1),
+            LEARNING_RATE,
+        )
+    W = (STUDENT_SCALE * relative * teacher.initial).requires_grad_()
+    rate = LEARNING_RATE * relative
+    if student == "branch":
+        return [W], lambda: branch_sum(W, teacher.x, ACTIVATIONS["gelu"]), rate
+    A = expansion(teacher.x, ACTIVATIONS["gelu"]).flatten(1)
+    return [W], lambda: A @ (W @ W.T).flatten(), rate
+
+
+def train(
+    seed: int, n_rows: int, student: str, epsilon: float, steps: Sequence[int]
+) -> Trace:
+    """Adam on all rows at once, to the last of the steps."""
+    teacher = Teacher(seed, n_rows)
+    target = teacher.target(epsilon)
+    parameters, predict, rate = build_student(student, teacher, target, epsilon)
+    scale = target.square().mean()  # Adam's step has an absolute eps
+    optimizer = torch.optim.Adam(parameters, lr=rate)
+    mse = []
+    for step in range(max(steps) + 1):
+        loss = (predict() - target).square().mean()
+        if step in steps:
+            mse.append(loss.item())
+        optimizer.zero_grad()
+        (loss / scale).backward()
+        optimizer.step()
+    n_parameters = sum(p.numel() for p in parameters)
+    return Trace(seed, epsilon, student, n_parameters, tuple(steps), tuple(mse))
+
+
+def run(n_steps: int, n_rows: int, n_teachers: int, n_sweep_steps: int) -> dict:
+    """Measure everything; plain numbers, ready for JSON."""
+    steps = [step for step in STEPS if step < n_steps]
+    traces = []
+    for seed in range(n_teachers):
+        print(f"teacher {seed + 1} of {n_teachers}", file=sys.stderr)
+        traces += [train(seed, n_rows, s, EPSILON, steps) for s in STUDENTS]
+    epsilons = [0.01 * 2.0 ** (k / 2) for k in range(14)]  # 0.01 to 0.9
+    teacher = Teacher(0, n_rows)
+    limits = [measure_limit(teacher, act, epsilons) for act in ("gelu", "tanh")]
+    sweep = []
+    for epsilon in (EPSILON / 8, EPSILON / 4, EPSILON / 2, EPSILON):
+        print(f"training at epsilon {epsilon:g}", file=sys.stderr)
+        sweep += [train(0, n_rows, s, epsilon, (n_sweep_steps - 1,)) for s in STUDENTS]
+    A = expansion(teacher.x, ACTIVATIONS["gelu"])
+    sweep_limits = {
+        f"{t.epsilon:g}": quadratic_limit(A, teacher.target(t.epsilon)) for t in sweep
+    }
+    return {
+        "settings": {
+            "width": WIDTH,
+            "n_teacher_branches": N_TEACHER_BRANCHES,
+            "n_student_branches": N_BRANCHES,
+            "epsilon": EPSILON,
+            "n_rows": n_rows,
+            "n_teachers": n_teachers,
+            "n_steps": n_steps,
+            "n_sweep_steps": n_sweep_steps,
+            "optimizer": f"Adam, learning rate {LEARNING_RATE}, all rows at each step",
+        },
+        "published": PUBLISHED,
+        "traces": [asdict(trace) for trace in traces],
+        "limits": [asdict(limit) for limit in limits],
+        "sweep": [asdict(trace) for trace in sweep],
+        "sweep_limits": sweep_limits,
+        "versions": package_versions(),
+    }
+
+
+def report(result: dict) -> str:
+    """Tables of the result."""
+    traces = result["traces"]
+    steps = traces[0]["steps"]
+    head = f"{'':22}" + "".join(f"{f'step {step}':>12}" for step in steps)
+    sizes = ", ".join(str(n) for n in sorted({t["n_parameters"] for t in traces}))
+    lines = [f"Mean squared error of the students, {sizes} parameters each", head]
+    for student in STUDENTS:
+        mine = [t["mse"] for t in traces if t["student"] == student]
+        if student in PUBLISHED:
+            published = result["published"][student][: len(steps)]
+            lines.append(_row(f"{student}, published", published))
+        lines.append(_row(f"{student}, measured", mine[0]))
+        if len(mine) > 1:
+            columns = list(zip(*mine, strict=True))
+            lines.append(_row(f"  least of {len(mine)}", [min(c) for c in columns]))
+            lines.append(_row(f"  most of {len(mine)}", [max(c) for c in columns]))
+    lines += ["", "Limit of the quadratic student: slope of log MSE in log epsilon"]
+    for limit in result["limits"]:
+        ratio = limit["mse"][0] / limit["leading"][0]
+        lines.append(
+            f"{limit['activation']:8}measured {limit['slope']:.3f}   predicted "
+            f"{limit['predicted_slope']:g}   size at epsilon {limit['epsilon'][0]:g} "
+            f"over that of its first missing term {ratio:.4f}"
+        )
+    n_steps = result["settings"]["n_sweep_steps"]
+    lines += ["", f"Error after {n_steps} steps against the teacher's epsilon"]
+    lines.append(f"{'epsilon':22}" + "".join(f"{s:>12}" for s in ("limit", *STUDENTS)))
+    for epsilon, limit in result["sweep_limits"].items():
+        row = [limit]
+        row += [t["mse"][0] for t in result["sweep"] if f"{t['epsilon']:g}" == epsilon]
+        lines.append(_row(epsilon, row))
+    versions = ", ".join(f"{k} {v}" for k, v in result["versions"].items())
+    return "\n".join([*lines, "", f"Versions: {versions}"])
+
+
+def _row(name: str, values: Sequence[float]) -> str:
+    return f"{name:22}" + "".join(f"{value:12.3e}" for value in values)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers")
+    parser.add_argument("--n-steps", type=int, default=500)
+    parser.add_argument("--n-rows", type=int, default=1024)
+    parser.add_argument("--n-teachers", type=int, default=5)
+    parser.add_argument("--n-sweep-steps", type=int, default=2000)
+    options = parser.parse_args(arguments)
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        result = run(
+            options.n_steps, options.n_rows, options.n_teachers, options.n_sweep_steps
+        )
+    finally:
+        torch.set_num_threads(n_threads)
+    print(report(result))
+    if options.json is not None:
+        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
