@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from sk_quadratic.costs import match_parameters, module_costs
     from sk_quadratic.datasets import load_dataset
     from sk_quadratic.estimators import BranchMLPRegressor, QuadraticGramRegressor
-    from sk_quadratic.mechanism import module_expansion, quadratic_expansion
     from sk_quadratic.modules import BlockNetwork, BranchSumBlock, QuadraticGramBlock
     from sk_quadratic.stats import (
         corrected_resampled_ttest,
@@ -34,9 +33,7 @@ __all__ = [
     "load_dataset",
     "match_parameters",
     "module_costs",
-    "module_expansion",
     "paired_permutation_test",
-    "quadratic_expansion",
 ]
 
 # The module each public name is imported from on first use (PEP 562).
@@ -52,9 +49,7 @@ _HOMES = {
     "load_dataset": "datasets",
     "match_parameters": "costs",
     "module_costs": "costs",
-    "module_expansion": "mechanism",
     "paired_permutation_test": "stats",
-    "quadratic_expansion": "mechanism",
 }
 
 
