@@ -24,7 +24,7 @@ from torch.nn.functional import pad
 
 from sk_quadratic._encoding import NumericEncoder, TargetScaler
 from sk_quadratic._sklearn_compat import Interval, StrOptions, _fit_context
-from sk_quadratic._threads import single_thread
+from sk_quadratic._threads import plain_torch
 from sk_quadratic._training import (
     LOSSES,
     TableSplit,
@@ -106,8 +106,8 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
             If the training is interrupted before its first epoch is over. Later on
             an interruption warns, and what was learned until then is kept.
         """
-        with self._all_or_nothing(), single_thread():
-            goes_on = self.warm_start and hasattr(self, "net_")
+        with self._all_or_nothing(), plain_torch():
+            goes_on = self.warm_start and self._can_go_on()
             X_checked, y_checked = self._check_X_y(X, y, reset=not goes_on)
             if not goes_on:
                 self._draw_seeds()
@@ -127,7 +127,8 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train for one epoch on a chunk of the data.
 
-        The first chunk fixes the scaling of features and target. The learning rate is
+        The first chunk fixes the scaling of features and target, so it has to be one
+        of different targets. The learning rate is
         constant, since the number of epochs to come is not known, and no row is held
         out, whatever `early_stopping` is: when to stop is up to the caller.
 
@@ -149,14 +150,20 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
             If the data or a parameter is not valid, or training diverges. The
             estimator is then as it was before the call.
         """
-        with self._all_or_nothing(), single_thread():
-            goes_on = hasattr(self, "net_")
+        with self._all_or_nothing(), plain_torch():
+            goes_on = self._can_go_on()
             X_checked, y_checked = self._check_X_y(X, y, reset=not goes_on)
             if goes_on:
                 self.net_ = copy.deepcopy(self.net_)
             else:
                 self._draw_seeds()
                 self._start(X_checked, y_checked)
+                if self._target_scaler.scale_ == 0.0:
+                    raise ValueError(
+                        "The first chunk of partial_fit fixes the scaling of the "
+                        f"target, and its {len(y_checked)} targets are all equal. "
+                        "Begin with a chunk of different targets."
+                    )
             self._set_training_parameters(len(X_checked), early_stopping=False)
             self.net_.set_params(schedule="constant", max_epochs=1)
             self._train(TableSplit(self._table(X_checked, y_checked)))
@@ -179,8 +186,14 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
         X_checked = validate_data(
             self, X, reset=False, dtype=(np.float64, np.float32), order="C"
         )
-        with single_thread():
+        with plain_torch():
             z = self._forward(self._encoder.transform(X_checked))
+        if not np.isfinite(z).all():
+            row = int(np.flatnonzero(~np.isfinite(z[:, 0]))[0])
+            raise ValueError(
+                f"The prediction of row {row} is not finite: X lies too far from the "
+                "training data. Clip it."
+            )
         return self._target_scaler.inverse_transform(z)
 
     @property
@@ -188,6 +201,10 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
         """The trained network, a :class:`torch.nn.Module`."""
         check_is_fitted(self)
         return self.net_.module_
+
+    def _can_go_on(self) -> bool:
+        """Whether there is a net that learned something: not from a constant target."""
+        return hasattr(self, "net_") and self._target_scaler.scale_ != 0.0
 
     def _network_maker(self, n_features: int) -> Callable[..., BlockNetwork]:
         """Maker of the network for so many features, which takes the `generator`."""
@@ -197,6 +214,8 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
             width=None if self.width is None else int(self.width),
             n_blocks=int(self.n_blocks),
             block=self._make_block(),
+            device="cpu",
+            dtype=torch.float32,
         )
 
     def _check_X_y(
@@ -290,9 +309,9 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
         n_before = len(net.history)
         net.iterator_train__first_epoch = n_before
         net.partial_fit(split)
+        if len(net.history) == n_before:
+            raise KeyboardInterrupt
         if net.interrupted_:
-            if len(net.history) == n_before:
-                raise KeyboardInterrupt
             warnings.warn("Training interrupted by user.", stacklevel=4)
         self._check_converged(split.train)
         n_new = len(net.history) - n_before

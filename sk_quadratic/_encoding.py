@@ -117,8 +117,10 @@ class TargetScaler:
         y = np.asarray(y, dtype=np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
             self.mean_ = float(y.mean())
-            deviation = float(y.std())
-        if not np.isfinite(deviation):
+            variance = float(y.var())
+            unit = float(np.abs(y).max()) or 1.0  # squares of tiny values vanish
+            deviation = float((y / unit).std()) * unit
+        if not np.isfinite(variance):
             raise ValueError("y has values too large to have a finite variance.")
         rounding = np.finfo(np.float64).eps * abs(self.mean_)
         self.scale_ = deviation if deviation > 10.0 * rounding else 0.0

@@ -100,9 +100,17 @@ def as_candidates(
 ) -> list[Candidate]:
     """Find the parameter to tune in each model."""
     if isinstance(parameter, str):
-        return [
+        found = [
             Candidate(n, e, find_parameter(e, parameter)) for n, e in estimators.items()
         ]
+        # The default may fit no model, such as two of ridge; a name that was given
+        # and fits none is a slip.
+        if parameter != "learning_rate" and all(c.parameter is None for c in found):
+            raise ValueError(
+                f"No model has a numeric parameter {parameter!r} to tune. Give a "
+                "parameter of at least one of them."
+            )
+        return found
     if not isinstance(parameter, Mapping):
         raise TypeError(
             "parameter must be a str, or a dict from a model's name to a str or None; "

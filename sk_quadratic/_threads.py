@@ -1,10 +1,10 @@
-"""One intra-op thread while a small network trains."""
+"""The state of torch that training and prediction run in, whatever the caller's."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import torch
 
@@ -34,3 +34,22 @@ def single_thread() -> Iterator[None]:
         with _lock:
             _n_inside -= 1
             torch.set_num_threads(_n_threads_outside)
+
+
+@contextmanager
+def plain_torch() -> Iterator[None]:
+    """Run on one thread, with gradients and without autocast.
+
+    A caller may have switched off gradients or switched on lower precision for a model
+    of its own; a fit inside that block means the same as outside.
+    """
+    with (
+        single_thread(),
+        torch.inference_mode(False),
+        torch.enable_grad(),
+        torch.autocast("cpu", enabled=False),
+        torch.autocast("cuda", enabled=False)
+        if torch.cuda.is_available()
+        else nullcontext(),
+    ):
+        yield

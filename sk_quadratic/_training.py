@@ -7,6 +7,7 @@ and that an epoch is one plain loop, unless a callback asks to see single batche
 
 from __future__ import annotations
 
+import dis
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -119,9 +120,9 @@ class TensorBatches:
 
     def _shuffled_blocks(self) -> Iterator[tuple[Tensor, ...]]:
         # The order is drawn on the CPU, to be the same on every device.
-        generator = torch.Generator().manual_seed(_mix(self.seed or 0, self.epoch))
+        generator = torch.Generator("cpu").manual_seed(_mix(self.seed or 0, self.epoch))
         self.epoch += 1
-        order = torch.randperm(len(self.tensors[0]), generator=generator)
+        order = torch.randperm(len(self.tensors[0]), generator=generator, device="cpu")
         order = order.to(self.tensors[0].device, non_blocking=True)
         rows = max(_ROWS_PER_BLOCK // self.batch_size, 1) * self.batch_size
         for block in order.split(rows):
@@ -232,7 +233,7 @@ class TabularNet(NeuralNetRegressor):
     def best_epoch_(self) -> int:
         """Number of the epoch whose weights are held, counted from 1."""
         for name, callback in self.callbacks_:
-            if name == "best_epoch":
+            if name == "best_epoch" and callback.best_epoch_:
                 return callback.best_epoch_
         return len(self.history)
 
@@ -253,8 +254,8 @@ class TabularNet(NeuralNetRegressor):
         """Call the callbacks, and remember if one of them ends the training."""
         try:
             super().notify(method_name, **cb_kwargs)
-        except KeyboardInterrupt:
-            self._stopped_by_callback = True
+        except KeyboardInterrupt as stop:
+            self._stopped_by_callback = _is_raised_by_statement(stop)
             raise
 
     def fit_loop(
@@ -263,6 +264,7 @@ class TabularNet(NeuralNetRegressor):
         """Run the epochs; on an interruption drop the unfinished one and note it."""
         self.interrupted_ = False
         self._stopped_by_callback = False
+        self._validates = False
         self._n_steps = 0
         self._n_epochs = self.max_epochs if epochs is None else epochs
         rates = [group["lr"] for group in self.optimizer_.param_groups]
@@ -270,10 +272,10 @@ class TabularNet(NeuralNetRegressor):
         try:
             return super().fit_loop(X, y, epochs, **kw)
         except KeyboardInterrupt:
-            if not self._stopped_by_callback:
-                self.interrupted_ = True
-                if self.history and "dur" not in self.history[-1]:
-                    del self.history[-1]
+            self.interrupted_ = not self._stopped_by_callback
+            wanted = {"train_loss", "valid_loss"} if self._validates else {"train_loss"}
+            if self.history and not wanted <= self.history[-1].keys():
+                del self.history[-1]
             raise
         finally:
             for group, rate in zip(self.optimizer_.param_groups, rates, strict=True):
@@ -290,7 +292,10 @@ class TabularNet(NeuralNetRegressor):
         """Run one epoch in a plain loop, or in skorch's if a callback needs batches."""
         if iterator is None:
             return
-        self._n_steps_total = self._n_epochs * len(iterator) if training else 0
+        if training:
+            self._n_steps_total = self._n_epochs * len(iterator)
+        else:
+            self._validates = True
         if fit_params or self._needs_batches():
             super().run_single_epoch(iterator, training, prefix, step_fn, **fit_params)
             losses = [
@@ -361,6 +366,20 @@ class TabularNet(NeuralNetRegressor):
             for _, callback in self.callbacks_
             for hook in _BATCH_HOOKS
         )
+
+
+def _is_raised_by_statement(error: BaseException) -> bool:
+    """Whether code raised the error, as callbacks that stop do, and not a signal.
+
+    Python raises KeyboardInterrupt for Ctrl-C between any two instructions.
+    """
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    if traceback is None:
+        return True
+    instruction = traceback.tb_frame.f_code.co_code[traceback.tb_lasti]
+    return instruction == dis.opmap["RAISE_VARARGS"]
 
 
 def _mix(seed: int, epoch: int) -> int:

@@ -70,7 +70,12 @@ def module_costs(module: nn.Module, n_features: int) -> ModuleCosts:
     """
     if n_features < 1:
         raise ValueError(f"n_features must be at least 1; got {n_features!r}.")
-    module = copy.deepcopy(module).to("meta").train()
+    # The caller may have switched gradients off, which would keep nothing.
+    with torch.inference_mode(False), torch.enable_grad():
+        return _count(copy.deepcopy(module).to("meta").train(), n_features)
+
+
+def _count(module: nn.Module, n_features: int) -> ModuleCosts:
     dtype = next((p.dtype for p in module.parameters()), torch.get_default_dtype())
     counts = []
     for n_rows in (64, 128):

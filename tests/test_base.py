@@ -252,6 +252,32 @@ def test_global_generators_threads_and_dtype_are_left_alone(make, small_table):
 
 
 @BOTH
+def test_settings_of_torch_around_a_fit_do_not_matter(make, small_table):
+    X, y = small_table
+    expected = quick(make, early_stopping=True).fit(X, y).predict(X)
+
+    def check():
+        model = quick(make, early_stopping=True).fit(X, y)
+        assert np.array_equal(model.predict(X), expected)
+        model.partial_fit(X, y)
+
+    for context in (
+        torch.no_grad(),
+        torch.inference_mode(),
+        torch.autocast("cpu", torch.bfloat16),
+        torch.device("meta"),
+    ):
+        with context:
+            check()
+    for dtype in (torch.float64, torch.float16):
+        torch.set_default_dtype(dtype)
+        try:
+            check()
+        finally:
+            torch.set_default_dtype(torch.float32)
+
+
+@BOTH
 def test_fits_in_threads_equal_fits_one_after_another(make, small_table):
     X, y = small_table
 

@@ -167,6 +167,20 @@ def test_values_that_are_too_large_are_refused_by_column(make, small_table):
         quick(make).fit(X, np.where(np.arange(80) == 1, 1e300, y))
 
 
+@BOTH
+def test_prediction_that_overflows_is_refused(make, small_table):
+    X, y = small_table
+    model = quick(make).fit(X, y)
+    far = X.copy()
+    far[7] = 3e37
+    module = model.module_
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter *= 1e3
+    with pytest.raises(ValueError, match="prediction of row 7 is not finite"):
+        model.predict(far)
+
+
 # Batch size -------------------------------------------------------------------
 
 

@@ -1,5 +1,8 @@
 """The estimators: stopping, history, fitting again, failure and interruption."""
 
+import signal
+import warnings
+
 import numpy as np
 import pytest
 from _quick import BOTH, quick
@@ -266,3 +269,75 @@ def test_interruption_before_the_first_epoch_leaves_the_estimator_as_it_was(
     with pytest.raises(NotFittedError):
         model.predict(X)
     model.set_params(callbacks=None).fit(X, y)
+
+
+class Interrupts(Callback):
+    """Raises in one hook of the third epoch, by a statement or by a real signal."""
+
+    def __init__(self, hook, by_signal):
+        self.hook = hook
+        self.by_signal = by_signal
+
+    def _act(self, hook, net):
+        if hook == self.hook and len(net.history) == 3:
+            if self.by_signal:
+                signal.raise_signal(signal.SIGINT)
+            raise KeyboardInterrupt
+
+    def on_epoch_begin(self, net, **kwargs):
+        self._act("epoch_begin", net)
+
+    def on_epoch_end(self, net, **kwargs):
+        self._act("epoch_end", net)
+
+
+class InterruptsInBatch(Interrupts):
+    def on_batch_end(self, net, **kwargs):
+        self._act("batch_end", net)
+
+    def on_grad_computed(self, net, **kwargs):
+        self._act("grad_computed", net)
+
+
+@pytest.mark.parametrize("by_signal", [False, True], ids=["statement", "signal"])
+@pytest.mark.parametrize("early_stopping", [False, True])
+@pytest.mark.parametrize(
+    "hook", ["epoch_begin", "epoch_end", "batch_end", "grad_computed"]
+)
+def test_interruption_in_a_callback_keeps_what_was_learned(
+    hook, early_stopping, by_signal, friedman_table
+):
+    X, y = friedman_table
+    kind = Interrupts if hook.startswith("epoch") else InterruptsInBatch
+    model = quick(
+        BranchMLPRegressor,
+        early_stopping=early_stopping,
+        callbacks=[kind(hook, by_signal)],
+    )
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        model.fit(X, y)
+    # Only Ctrl-C is worth a warning; a callback that stops has its reasons.
+    assert any("interrupted by user" in str(w.message) for w in seen) == by_signal
+    assert model.n_iter_ == (3 if hook == "epoch_end" else 2)
+    assert 1 <= model.best_epoch_ <= model.n_iter_ == len(model.validation_scores_)
+    assert np.isfinite(model.predict(X)).all()
+
+
+def test_first_chunk_with_a_constant_target_is_refused(small_table):
+    X, y = small_table
+    model = quick(BranchMLPRegressor)
+    for n in (1, 5):
+        with pytest.raises(ValueError, match=f"its {n} targets are all equal"):
+            model.partial_fit(X[:n], np.full(n, 3.0))
+    assert not hasattr(model, "net_")
+    model.partial_fit(X, y).partial_fit(X[:1], y[:1])
+    assert model.predict(X).std() > 0
+
+
+def test_a_fit_on_a_constant_target_is_no_start_to_go_on_from(small_table):
+    X, y = small_table
+    model = quick(BranchMLPRegressor, warm_start=True)
+    model.fit(X, np.full(80, 3.0)).fit(X, y)
+    assert model.n_iter_ == 8
+    assert model.predict(X).std() > 0

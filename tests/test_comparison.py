@@ -492,3 +492,9 @@ def test_parts_too_small_or_too_large_for_a_table_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         compare(PAIR, load_dataset("diabetes"), **options)
+
+
+def test_parameter_that_no_model_has_is_refused():
+    models = {"one": Ridge(), "two": Ridge(alpha=2.0)}
+    with pytest.raises(ValueError, match="No model has a numeric parameter 'alhpa'"):
+        compare(models, "friedman1", n_seeds=2, parameter="alhpa", **SMALL)

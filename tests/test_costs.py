@@ -83,6 +83,14 @@ def test_counting_changes_nothing():
     )
 
 
+def test_saved_bytes_are_counted_without_gradients_around():
+    expected = module_costs(perceptron(64), 10)
+    with torch.no_grad():
+        assert module_costs(perceptron(64), 10) == expected
+    with torch.inference_mode():
+        assert module_costs(perceptron(64), 10) == expected
+
+
 def test_frozen_and_shared_parameters_are_counted_right():
     layer = nn.Linear(10, 10)
     frozen = nn.Linear(10, 10).requires_grad_(False)

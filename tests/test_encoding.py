@@ -84,3 +84,11 @@ def test_constant_target_comes_back_exactly(value):
 def test_target_without_a_finite_variance_is_refused():
     with pytest.raises(ValueError, match="y has values too large"):
         TargetScaler().fit(np.array([-1e300, 1e300]))
+
+
+def test_tiny_target_keeps_its_variation():
+    y = np.random.default_rng(0).normal(size=50)
+    plain, tiny = TargetScaler().fit(y), TargetScaler().fit(y * 1e-300)
+    np.testing.assert_allclose(
+        tiny.transform(y * 1e-300), plain.transform(y), atol=1e-6
+    )

@@ -64,7 +64,9 @@ class Linear(nn.Module):
 def normal_(parameter: Tensor, std: float, generator: torch.Generator | None) -> None:
     """Fill with normal numbers of that deviation, drawn on the CPU on any device."""
     if not parameter.is_meta:
-        draw = torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
+        draw = torch.randn(
+            parameter.shape, generator=generator, dtype=parameter.dtype, device="cpu"
+        )
         parameter.data.copy_(draw * std)
 
 
@@ -73,7 +75,9 @@ def uniform_(
 ) -> None:
     """Fill with uniform numbers in +-bound, drawn on the CPU on any device."""
     if not parameter.is_meta:
-        draw = torch.rand(parameter.shape, generator=generator, dtype=parameter.dtype)
+        draw = torch.rand(
+            parameter.shape, generator=generator, dtype=parameter.dtype, device="cpu"
+        )
         parameter.data.copy_((2.0 * draw - 1.0) * bound)
 
 

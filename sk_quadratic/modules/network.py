@@ -83,7 +83,7 @@ class BlockNetwork(nn.Module):
                 f"to the outputs; got {n_blocks}."
             )
         if isinstance(generator, int):
-            generator = torch.Generator().manual_seed(generator)
+            generator = torch.Generator("cpu").manual_seed(generator)
         factory: dict[str, Any] = {"device": device, "dtype": dtype}
         self.embedding = nn.Identity() if embedding is None else embedding
         n_inputs = (
