@@ -51,7 +51,7 @@ fig, ax = plt.subplots(layout="constrained")
 for name, search in searches.items():
     mean = search.cv_results_["mean_test_score"]
     std = search.cv_results_["std_test_score"]
-    line = ax.errorbar(rates, mean, std, marker="o", capsize=3, label=name)
+    ax.errorbar(rates, mean, std, marker="o", capsize=3, label=name)
 ax.set(
     xscale="log",
     xlabel="learning rate",

@@ -68,9 +68,6 @@ class TableSplit:
         self.train = train
         self.valid = valid
 
-    def __len__(self) -> int:
-        return len(self.train)
-
 
 class TensorBatches:
     """Batches of a table that lies on the device, in a new order every epoch.

@@ -6,6 +6,7 @@ import copy
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, TypeVar
 
 import torch
@@ -169,10 +170,15 @@ def match_parameters(
     if not sizes:
         raise ValueError("sizes must have at least one candidate; got none.")
     wanted = _cost(target)
+
+    @cache
+    def _cost_at(i: int) -> int:
+        return _cost(build(sizes[i]))
+
     with torch.device("meta"):
-        n_below = bisect_right(sizes, wanted, key=lambda size: _cost(build(size)))
-        nearest = sizes[max(n_below - 1, 0) : n_below + (0 if at_most else 1)]
-        allowed = [(size, _cost(build(size))) for size in nearest]
+        n_below = bisect_right(range(len(sizes)), wanted, key=_cost_at)
+        end = n_below if at_most else min(n_below + 1, len(sizes))
+        allowed = [(sizes[i], _cost_at(i)) for i in range(max(n_below - 1, 0), end)]
     if not allowed:
         raise ValueError(
             f"No size has at most the {wanted} {by} of the target; the smallest is "
