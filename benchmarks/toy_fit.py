@@ -119,7 +119,8 @@ def expansion(x: Tensor, act: Callable[[Tensor], Tensor]) -> Tensor:
         return w[0] * act(w[1:] @ row)
 
     zero = torch.zeros(N_WEIGHTS, dtype=x.dtype)
-    hessian = torch.func.hessian(branch)
+    # Not torch.func.hessian: forward mode warns of deprecated parts of torch.
+    hessian = torch.func.jacrev(torch.func.jacrev(branch))
     return torch.func.vmap(hessian, in_dims=(None, 0))(zero, x) / 2
 
 
