@@ -71,10 +71,10 @@ def robust_center_scale(
         return 0.0, 0.0
     levels = [0.5, *(level for pair in _PAIRS for level in pair), 0.0, 1.0]
     median, *ends = weighted_quantiles(values, levels, weight)
-    rounding = 8.0 * np.finfo(values.dtype).eps * float(np.abs(values).max())
+    rounding = 8.0 * np.finfo(values.dtype).eps
     widths = [norm.ppf(high) - norm.ppf(low) for low, high in _PAIRS]
     for low, high, width in zip(ends[::2], ends[1::2], [*widths, 2.0], strict=True):
         spread = high / width - low / width  # their difference may overflow
-        if spread > rounding:
+        if spread > rounding * max(abs(low), abs(high)) / width:
             return float(median), float(spread)
     return float(values[0]), 0.0

@@ -1,4 +1,4 @@
-"""Rows of a table as keys: equal rows are merged, in an order of their own.
+"""Rows of a table, each different one once, in an order of their own.
 
 A fit then depends on which rows there are and how often, and not on how they are
 written down: an integer weight is the same as so many equal rows, a zero weight the
@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sk_quadratic._columns import Labels, Table
+from sk_quadratic._columns import Table
 
-_PRIMES = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9)
+_ODD_NUMBERS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 
 
 @dataclass(frozen=True)
@@ -82,33 +82,38 @@ def merge_equal_rows(
     Returns
     -------
     rows : ndarray of int of shape (n_different,)
-        Number of one row of each kind, in an order that depends on the contents alone.
+        Number of one row of each kind, in an order that depends on the contents alone,
+        and neither on the units of the columns.
     weight : ndarray of shape (n_different,) or None
         Sum of the weights of each kind of row; None where all are equal.
     """
-    keys = _row_keys(table, y)
-    kept = None if weight is None else np.flatnonzero(weight > 0)
-    order = np.argsort(keys if kept is None else keys[kept], kind="stable")
-    if kept is not None:
-        order = kept[order]
-    sorted_keys = keys[order]
-    alike = sorted_keys[1:] == sorted_keys[:-1]
+    kept = np.arange(len(table)) if weight is None else np.flatnonzero(weight > 0)
+    keys = _row_keys(table, y, kept)
+    by_key = np.argsort(keys, kind="stable")
+    order, keys = kept[by_key], keys[by_key]
+    alike = keys[1:] == keys[:-1]
     pairs = np.flatnonzero(alike)
     if not pairs.size and weight is None:
         return order, None
     alike[pairs] = _equal_rows(table, y, order[pairs], order[pairs + 1])
     starts = np.flatnonzero(np.concatenate([[True], ~alike]))
-    ones = np.ones(len(keys)) if weight is None else weight
-    summed = np.add.reduceat(ones[order].astype(np.float64), starts)
+    ones = np.ones(len(order)) if weight is None else weight[order]
+    summed = np.add.reduceat(ones.astype(np.float64), starts)
     return order[starts], None if (summed == summed[0]).all() else summed
 
 
-def _row_keys(table: Table, y: NDArray[np.floating]) -> NDArray[np.uint64]:
-    """One number per row: equal for equal rows, and hardly ever for others."""
-    keys = np.zeros(len(table), dtype=np.uint64)
+def _row_keys(
+    table: Table, y: NDArray[np.floating], rows: NDArray[np.intp]
+) -> NDArray[np.uint64]:
+    """One number per row: equal for equal rows, and hardly ever for others.
+
+    A number counts by its rank, so that neither unit nor offset of a column matter.
+    """
+    keys = np.zeros(len(rows), dtype=np.uint64)
     for block in (table.numbers, y):
         for j in range(block.shape[1]):
-            _stir(keys, _bits(block[:, j]))
+            ranks = np.unique(block[rows, j], return_inverse=True)[1]
+            _stir(keys, ranks.astype(np.uint64))
     for labels in table.labels:
         digests = [
             int.from_bytes(
@@ -116,23 +121,16 @@ def _row_keys(table: Table, y: NDArray[np.floating]) -> NDArray[np.uint64]:
             )
             for text in labels.values
         ]
-        _stir(keys, np.array([*digests, 0], dtype=np.uint64)[labels.codes])
+        _stir(keys, np.array([*digests, 0], dtype=np.uint64)[labels.codes[rows]])
     return keys
 
 
-def _bits(column: NDArray[np.floating]) -> NDArray[np.uint64]:
-    """Bits of a column as float64, alike for all NaNs and for both zeros."""
-    numbers = column.astype(np.float64) + 0.0
-    numbers[np.isnan(numbers)] = np.nan
-    return numbers.view(np.uint64)
-
-
-def _stir(keys: NDArray[np.uint64], bits: NDArray[np.uint64]) -> None:
+def _stir(keys: NDArray[np.uint64], column: NDArray[np.uint64]) -> None:
     """Mix a column into the keys, as splitmix64 does with its state."""
-    keys += np.uint64(_PRIMES[0])
-    keys ^= bits
+    keys += np.uint64(_ODD_NUMBERS[0])
+    keys ^= column * np.uint64(_ODD_NUMBERS[2])
     keys ^= keys >> np.uint64(30)
-    keys *= np.uint64(_PRIMES[1])
+    keys *= np.uint64(_ODD_NUMBERS[1])
     keys ^= keys >> np.uint64(27)
 
 
@@ -148,9 +146,5 @@ def _equal_rows(
         a, b = block[left], block[right]
         equal &= ((a == b) | (np.isnan(a) & np.isnan(b))).all(axis=1)
     for labels in table.labels:
-        equal &= _codes(labels, left) == _codes(labels, right)
+        equal &= labels.codes[left] == labels.codes[right]
     return equal
-
-
-def _codes(labels: Labels, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-    return labels.codes[rows]
