@@ -15,29 +15,20 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.model_selection import train_test_split
-from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from sk_quadratic._columns import (
-    LABEL,
-    Table,
-    as_frame_or_array,
-    check_frame_size,
-    is_frame,
-    is_numeric_array,
-    read_table,
-    resolve_categorical,
-)
 from sk_quadratic._encoding import TableEncoder
 from sk_quadratic._losses import LOSS_NAMES, Quantile, explained, make_loss
+from sk_quadratic._reading import TableReader
 from sk_quadratic._resources import check_device, resolve_batch_size
 from sk_quadratic._rows import Rows
 from sk_quadratic._sklearn_compat import Interval, StrOptions, _fit_context
-from sk_quadratic._targets import TargetScaler, check_target, check_weight
+from sk_quadratic._targets import TargetScaler
 from sk_quadratic._threads import plain_torch
 from sk_quadratic._training import TableSplit, TabularNet, TensorBatches, TensorTable
 from sk_quadratic.modules import ACTIVATIONS, BlockNetwork, TableEmbedding
@@ -47,7 +38,7 @@ _ROWS_MULTIPLE = 32
 _ROWS_FOR_EARLY_STOPPING = 100  # below, a validation part is too noisy to choose by
 
 
-class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
+class BaseBlockRegressor(RegressorMixin, TableReader, ABC):
     """Regressor that trains a `BlockNetwork` through skorch.
 
     A subclass lists its parameters in ``__init__`` and builds its block in
@@ -265,8 +256,9 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
             If the estimator predicts several quantiles, which no single score judges.
         """
         check_is_fitted(self)
-        if isinstance(self.net_.criterion_, Quantile) and not self._has_flat_predictions:
-            n_levels = len(self.net_.criterion_.levels)
+        loss = self.net_.criterion_
+        if isinstance(loss, Quantile) and not self._has_flat_predictions:
+            n_levels = len(loss.levels)
             raise ValueError(
                 f"score needs one prediction per target; this model gives {n_levels} "
                 "quantiles. Use sklearn.metrics.mean_pinball_loss on a column of them."
@@ -278,15 +270,6 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
         """The trained network, a :class:`torch.nn.Module`."""
         check_is_fitted(self)
         return self.net_.module_
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        # Not `string`, though text is taken: scikit-learn's checks want estimators of
-        # that tag to take any object in a cell.
-        tags.target_tags.multi_output = True
-        return tags
 
     def _can_go_on(self) -> bool:
         """Whether there is a net that learned something: not from a constant target."""
@@ -314,83 +297,6 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
             device="cpu",
             dtype=torch.float32,
         )
-
-    def _read_table(self, X: Any, *, reset: bool) -> Table:
-        """Check a table against the columns of `fit`, or learn these from it."""
-        X = as_frame_or_array(X)
-        if is_frame(X):
-            check_frame_size(X)
-            validate_data(self, X, reset=reset, skip_check_array=True)
-        elif is_numeric_array(X):
-            X = validate_data(
-                self,
-                X,
-                reset=reset,
-                dtype=(np.float64, np.float32),
-                ensure_all_finite="allow-nan",
-            )
-        else:
-            X = validate_data(
-                self, X, reset=reset, dtype=None, ensure_all_finite=False
-            )
-        names = getattr(self, "feature_names_in_", None)
-        if not reset:
-            return read_table(X, feature_names=names, kinds=self._kinds)
-        categorical = resolve_categorical(
-            self.categorical_features, self.n_features_in_, names
-        )
-        table = read_table(X, feature_names=names, categorical=categorical)
-        self._kinds = table.kinds
-        self.is_categorical_ = table.kinds == LABEL
-        return table
-
-    def _read_rows(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool
-    ) -> Rows:
-        """Check features, targets and weights."""
-        if y is None:
-            raise ValueError(
-                f"This {type(self).__name__} estimator requires y to be passed, but "
-                "the target y is None."
-            )
-        table = self._read_table(X, reset=reset)
-        y = check_target(y, len(table), self)
-        if self.loss == "poisson" and ((y < 0.0).any() or not y.sum() > 0.0):
-            raise ValueError("loss='poisson' requires y >= 0 and sum(y) > 0.")
-        if reset:
-            self._n_targets = 1 if y.ndim == 1 else y.shape[1]
-            self._has_flat_predictions = y.ndim == 1 and np.ndim(self.quantile or 0) == 0
-        y = y.reshape(len(y), -1)
-        if y.shape[1] != self._n_targets:
-            raise ValueError(
-                f"y has {y.shape[1]} targets, but {type(self).__name__} was fitted "
-                f"with {self._n_targets}."
-            )
-        weight = None
-        if sample_weight is not None:
-            weight = check_weight(sample_weight, len(table))
-        return Rows(table, y, np.arange(len(table)), weight)
-
-    def _read_validation_rows(
-        self, X: Any, y: ArrayLike | None, sample_weight: ArrayLike | None
-    ) -> Rows | None:
-        if X is None and y is None:
-            if sample_weight is not None:
-                raise ValueError("sample_weight_val is given without X_val and y_val.")
-            return None
-        if X is None or y is None:
-            given, lacking = ("y_val", "X_val") if X is None else ("X_val", "y_val")
-            raise ValueError(f"{given} is provided, but {lacking} was not provided.")
-        if self.early_stopping is False:
-            raise ValueError(
-                "X_val and y_val are for early stopping, and early_stopping is False. "
-                "Set it to 'auto' or True."
-            )
-        try:
-            return self._read_rows(X, y, sample_weight, reset=False).present()
-        except (TypeError, ValueError) as error:
-            error.add_note("This concerns X_val, y_val and sample_weight_val.")
-            raise
 
     def _draw_seeds(self) -> None:
         """One seed for each use, so that none changes with another's parameters."""

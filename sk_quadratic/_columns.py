@@ -20,8 +20,14 @@ NUMBER, LABEL, EMPTY = 0, 1, 2
 """What a column counts as; an empty one had no value in `fit` and is left out."""
 
 _MISSING = -1
-_TEMPORAL = (datetime.date, datetime.time, datetime.timedelta, np.datetime64)
-_TEMPORAL += (np.timedelta64,)
+_NUMBERS = (Real, Decimal, np.bool_)
+_TEMPORAL = (
+    datetime.date,
+    datetime.time,
+    datetime.timedelta,
+    np.datetime64,
+    np.timedelta64,
+)
 _TEMPORAL_ADVICE = (
     "Give its parts as numbers, such as the year, the month or the days since a date."
 )
@@ -75,7 +81,7 @@ class Table:
 
 def is_frame(X: object) -> bool:
     """Whether X is a frame of pandas or polars."""
-    return hasattr(X, "columns") and (hasattr(X, "iloc") or hasattr(X, "get_columns"))
+    return hasattr(X, "get_columns") or (hasattr(X, "iloc") and hasattr(X, "columns"))
 
 
 def as_frame_or_array(X: Any) -> Any:
@@ -267,13 +273,14 @@ def read_table(
             wanted = LABEL if categorical[j] else NUMBER
         found_kinds[j] = wanted
         if wanted == LABEL:
-            is_labels = isinstance(column, Labels)
-            labels.append(column if is_labels else _labels_of_numbers(column))
+            if not isinstance(column, Labels):
+                column = _labels_of_numbers(column)
+            labels.append(column)
         else:
             if isinstance(column, Labels):
                 column = _numbers_of_labels(column, names[j])
             numbers.append(column)
-    return Table(names, found_kinds, _stack(numbers, len(X), names), labels)
+    return Table(names, found_kinds, _stack(numbers, len(X)), labels)
 
 
 def _read_number_array(
@@ -296,9 +303,7 @@ def _read_number_array(
     )
 
 
-def _stack(
-    columns: list[NDArray[np.floating]], n: int, names: list[str]
-) -> NDArray[np.floating]:
+def _stack(columns: list[NDArray[np.floating]], n: int) -> NDArray[np.floating]:
     if not columns:
         return np.empty((n, 0), dtype=np.float32)
     return np.stack(columns, axis=1)
@@ -339,7 +344,7 @@ def _read_pandas(series: Any, name: str) -> NDArray[np.floating] | Labels:
     if hasattr(dtype, "subtype") and hasattr(series, "sparse"):
         series = series.sparse.to_dense()
         dtype, kind = series.dtype, getattr(series.dtype, "kind", "O")
-    if kind in "mM":
+    if kind in "mM" or str(dtype).startswith("period"):
         raise _temporal(name, dtype)
     if kind == "c":
         raise TypeError(f"Complex data not supported: column {name} is {dtype}.")
@@ -384,7 +389,7 @@ def _read_objects(values: list[Any], name: str) -> NDArray[np.floating] | Labels
     for value in present:
         if isinstance(value, _TEMPORAL):
             raise _temporal(name, type(value).__name__)
-        if not isinstance(value, str | bytes | Real | Decimal):
+        if not isinstance(value, (str, bytes, *_NUMBERS)):
             raise _not_a_value(name, value)
     if not any(isinstance(value, str | bytes) for value in present):
         numbers = [
@@ -427,7 +432,7 @@ def _label(value: Any) -> str:
         return str(value)
     if isinstance(value, bytes):
         return value.decode(errors="replace")
-    if isinstance(value, Real | Decimal):
+    if isinstance(value, _NUMBERS):
         number = float(value)
         return str(int(number)) if number.is_integer() else repr(number)
     return str(value)

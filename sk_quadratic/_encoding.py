@@ -35,7 +35,8 @@ class TableEncoder:
 
     A label has the code of its category, most frequent first. A missing label has a
     code of its own; labels never seen in training share one with those that are too
-    rare to be learned: seen once, or beyond the 254 most frequent.
+    rare to be learned: seen once, or beyond the 254 most frequent. A column whose
+    labels all have one code in training is left out.
 
     Attributes
     ----------
@@ -45,14 +46,17 @@ class TableEncoder:
         Statistics of the number columns; a scale of 0 is that of a constant column.
     with_missing_ : ndarray of int
         Number columns that have an indicator.
+    used_labels_ : ndarray of int
+        Label columns that are encoded.
     categories_ : list of ndarray of str
-        The categories of each label column.
+        The categories of each of these.
     """
 
     kinds_: NDArray[np.int8]
     center_: NDArray[np.float64]
     scale_: NDArray[np.float64]
     with_missing_: NDArray[np.intp]
+    used_labels_: NDArray[np.intp]
     categories_: list[NDArray]
 
     def fit(
@@ -74,7 +78,8 @@ class TableEncoder:
         weight : ndarray of shape (n_train,) or None
             Weights of the training rows.
         min_count : float, default=2.0
-            Smallest weight, where the mean is 1, of a category of its own.
+            Smallest weight, where the mean is 1, of a category of its own. With 0 all
+            declared ones are kept, since there are more rows to come.
 
         Returns
         -------
@@ -100,9 +105,15 @@ class TableEncoder:
         self.center_ = np.array(center, dtype=np.float64)
         self.scale_ = np.array(scale, dtype=np.float64)
         self.with_missing_ = np.array(with_missing, dtype=np.intp)
-        self.categories_ = [
-            _frequent_labels(labels, rows, weight, min_count) for labels in table.labels
-        ]
+        used, kept = [], []
+        for j, labels in enumerate(table.labels):
+            categories = _frequent_labels(labels, rows, weight, min_count)
+            codes = _code_of_label(labels.values, categories)[labels.codes[rows]]
+            if min_count == 0.0 or (codes != codes[0]).any():
+                used.append(j)
+                kept.append(categories)
+        self.used_labels_ = np.array(used, dtype=np.intp)
+        self.categories_ = kept
         return self
 
     @property
@@ -129,7 +140,9 @@ class TableEncoder:
         """Which feature each column of the result comes from."""
         numbers = np.flatnonzero(self.kinds_ == NUMBER)
         labels = np.flatnonzero(self.kinds_ == LABEL)
-        return np.concatenate([numbers, numbers[self.with_missing_], labels])
+        return np.concatenate(
+            [numbers, numbers[self.with_missing_], labels[self.used_labels_]]
+        )
 
     def transform(self, table: Table, rows: NDArray[np.intp] | None = None) -> Tensor:
         """Encode rows.
@@ -158,11 +171,11 @@ class TableEncoder:
             scaled[missing] = 0.0
             out[chunk, :n_scaled] = scaled
             out[chunk, n_scaled:n_numbers] = missing[:, self.with_missing_]
-        for j, (labels, categories) in enumerate(
-            zip(table.labels, self.categories_, strict=True), start=self.n_numbers
-        ):
+        for j, categories in enumerate(self.categories_):
+            labels = table.labels[self.used_labels_[j]]
             codes = labels.codes if rows is None else labels.codes[rows]
-            out[:, j] = _code_of_label(labels.values, categories)[codes]
+            code_of_label = _code_of_label(labels.values, categories)
+            out[:, self.n_numbers + j] = code_of_label[codes]
         return torch.from_numpy(out)
 
     def _scale(self, numbers: NDArray[np.floating]) -> NDArray[np.float64]:
@@ -181,6 +194,7 @@ class TableEncoder:
             "center": self.center_.tolist(),
             "scale": self.scale_.tolist(),
             "with_missing": self.with_missing_.tolist(),
+            "used_labels": self.used_labels_.tolist(),
             "categories": [c.tolist() for c in self.categories_],
         }
 
@@ -192,6 +206,7 @@ class TableEncoder:
         encoder.center_ = np.array(state["center"], dtype=np.float64)
         encoder.scale_ = np.array(state["scale"], dtype=np.float64)
         encoder.with_missing_ = np.array(state["with_missing"], dtype=np.intp)
+        encoder.used_labels_ = np.array(state["used_labels"], dtype=np.intp)
         encoder.categories_ = [np.array(c, dtype=object) for c in state["categories"]]
         return encoder
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -18,8 +18,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sk_quadratic._quantiles import weighted_quantiles
-
-LOSS_NAMES = ("squared_error", "absolute_error", "huber", "quantile", "poisson")
 
 
 class RowLoss(nn.Module):
@@ -135,10 +133,10 @@ class Quantile(RowLoss):
 
     def row_loss(self, prediction: Tensor, target: Tensor) -> Tensor:
         above = target - prediction
-        level = self.levels[0] if len(self.levels) == 1 else prediction.new_tensor(
-            self.levels
-        )
-        return torch.maximum(level * above, (level - 1.0) * above).mean(dim=-1)
+        if len(self.levels) == 1:
+            return (self.levels[0] * above + F.relu(-above)).mean(dim=-1)
+        levels = above.new_tensor(self.levels)
+        return (levels * above + F.relu(-above)).mean(dim=-1)
 
     def best_constant(
         self, target: NDArray[np.floating], weight: NDArray[np.floating] | None
@@ -163,6 +161,15 @@ class Poisson(RowLoss):
     ) -> NDArray[np.floating]:
         rate = np.average(target, axis=0, weights=weight)
         return np.log(np.maximum(rate, 1e-30))
+
+
+_LOSSES: dict[str, Callable[[], RowLoss]] = {
+    "squared_error": SquaredError,
+    "absolute_error": AbsoluteError,
+    "huber": Huber,
+    "poisson": Poisson,
+}
+LOSS_NAMES = (*_LOSSES, "quantile")
 
 
 def make_loss(
@@ -194,12 +201,7 @@ def make_loss(
             raise ValueError(
                 f"quantile={quantile!r} is for loss='quantile'; got loss={loss!r}."
             )
-        return {
-            "squared_error": SquaredError,
-            "absolute_error": AbsoluteError,
-            "huber": Huber,
-            "poisson": Poisson,
-        }[loss]()
+        return _LOSSES[loss]()
     if quantile is None:
         raise ValueError(
             "loss='quantile' needs the parameter quantile: a level such as 0.5, or a "

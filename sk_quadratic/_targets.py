@@ -15,7 +15,6 @@ from torch import Tensor
 from sk_quadratic._quantiles import robust_center_scale
 from sk_quadratic._sklearn_compat import _check_sample_weight
 
-
 _LARGEST = 1e15  # squares stay far within the range of float32
 
 
@@ -43,7 +42,7 @@ def check_target(
     ValueError
         If y is not finite, not numeric, of another length or of more dimensions.
     """
-    y = check_array(
+    target: NDArray[np.floating] = check_array(
         y,
         ensure_2d=False,
         allow_nd=True,
@@ -51,24 +50,25 @@ def check_target(
         input_name="y",
         estimator=estimator,
     )
-    if y.ndim not in (1, 2):
+    if target.ndim not in (1, 2):
         raise ValueError(
-            f"y must have shape (n_samples,) or (n_samples, n_targets); got {y.shape}."
+            "y must have shape (n_samples,) or (n_samples, n_targets); got "
+            f"{target.shape}."
         )
-    if len(y) != n_samples:
+    if len(target) != n_samples:
         raise ValueError(
             "Found input variables with inconsistent numbers of samples: "
-            f"[{n_samples}, {len(y)}]"
+            f"[{n_samples}, {len(target)}]"
         )
-    if y.ndim == 2 and y.shape[1] == 1:
+    if target.ndim == 2 and target.shape[1] == 1:
         warnings.warn(
             "A column-vector y was passed when a 1d array was expected. Please change "
             "the shape of y to (n_samples,), for example using ravel().",
             DataConversionWarning,
             stacklevel=4,
         )
-        return y[:, 0]
-    return y
+        return target[:, 0]
+    return target
 
 
 def check_weight(sample_weight: ArrayLike, n_samples: int) -> NDArray[np.float64]:

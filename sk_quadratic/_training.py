@@ -247,7 +247,13 @@ class TabularNet(NeuralNetRegressor):
         return iterator
 
     def notify(self, method_name: str, **cb_kwargs: Any) -> None:
-        """Call the callbacks, and remember if one of them ends the training."""
+        """Call the callbacks, and remember if one of them ends the training.
+
+        They know a target and no weights beside it.
+        """
+        batch = cb_kwargs.get("batch")
+        if batch is not None and isinstance(batch[1], tuple):
+            cb_kwargs["batch"] = (batch[0], batch[1][0])
         try:
             super().notify(method_name, **cb_kwargs)
         except KeyboardInterrupt as stop:

@@ -55,21 +55,20 @@ class QuadraticGramRegressor(BaseBlockRegressor):
         deviation :math:`\epsilon / \sqrt{n}` for a stream of width :math:`n`.
     activation : {"gelu", "relu", "silu", "tanh"}, default="gelu"
         Non-linearity of the structure network.
-    loss : {"squared_error", "absolute_error", "huber", "quantile", "poisson"}, \
-            default="squared_error"
-        Training loss, of the scaled target. The Huber loss turns from quadratic to
-        linear at one deviation of the training target, as judged by its quartiles.
-        ``"quantile"`` predicts the levels in `quantile`, ``"poisson"`` the mean of
-        counts, through its logarithm.
+    loss : str, default="squared_error"
+        Training loss, of the scaled target: ``"squared_error"``,
+        ``"absolute_error"``, ``"huber"``, which turns from quadratic to linear at one
+        deviation of the training target as judged by its quartiles, ``"quantile"``,
+        which predicts the levels in `quantile`, or ``"poisson"``, which predicts the
+        mean of counts through its logarithm.
     quantile : float, list of float or None, default=None
         Level or levels for ``loss="quantile"``, between 0 and 1. A list gives a column
         of predictions for each level, in its order, which do not cross.
-    categorical_features : "from_dtype", array-like of str, int or bool, or None, \
-            default="from_dtype"
+    categorical_features : "from_dtype", array-like or None, default="from_dtype"
         Which columns are categories, as in
-        :class:`~sklearn.ensemble.HistGradientBoostingRegressor`. ``"from_dtype"`` takes
-        categories and text as such; an array names them, gives their indices or is a
-        mask; with None all columns are numbers.
+        :class:`sklearn.ensemble.HistGradientBoostingRegressor`. ``"from_dtype"`` takes
+        columns of categories and of text; an array has their names, their indices, or
+        is a mask of shape (n_features,); with None all columns are numbers.
     learning_rate : float, default=0.005
         Peak learning rate: the parameter to tune first.
     learning_rate_schedule : {"cosine", "constant"}, default="cosine"
@@ -86,8 +85,9 @@ class QuadraticGramRegressor(BaseBlockRegressor):
     early_stopping : bool or "auto", default="auto"
         Whether to hold out a random part of the rows, keep the weights of the epoch
         with the lowest loss there, and stop when it no longer improves. ``"auto"``
-        does so from 100 different rows on, or where `fit` is given `X_val`. Groups and time order are not respected: set it to
-        False where a random row of the same group gives the target away.
+        does so from 100 different rows on, or where `fit` is given `X_val`. Groups and
+        time order are not respected: give `X_val`, or set it to False, where a random
+        row of the same group gives the target away.
     validation_fraction : float, default=0.15
         Share of the rows that is held out for early stopping.
     n_iter_no_change : int, default=40
@@ -284,21 +284,20 @@ class BranchMLPRegressor(BaseBlockRegressor):
         Number of branches, the hidden units of each block.
     activation : {"gelu", "relu", "silu", "tanh"}, default="gelu"
         Non-linearity of the branches.
-    loss : {"squared_error", "absolute_error", "huber", "quantile", "poisson"}, \
-            default="squared_error"
-        Training loss, of the scaled target. The Huber loss turns from quadratic to
-        linear at one deviation of the training target, as judged by its quartiles.
-        ``"quantile"`` predicts the levels in `quantile`, ``"poisson"`` the mean of
-        counts, through its logarithm.
+    loss : str, default="squared_error"
+        Training loss, of the scaled target: ``"squared_error"``,
+        ``"absolute_error"``, ``"huber"``, which turns from quadratic to linear at one
+        deviation of the training target as judged by its quartiles, ``"quantile"``,
+        which predicts the levels in `quantile`, or ``"poisson"``, which predicts the
+        mean of counts through its logarithm.
     quantile : float, list of float or None, default=None
         Level or levels for ``loss="quantile"``, between 0 and 1. A list gives a column
         of predictions for each level, in its order, which do not cross.
-    categorical_features : "from_dtype", array-like of str, int or bool, or None, \
-            default="from_dtype"
+    categorical_features : "from_dtype", array-like or None, default="from_dtype"
         Which columns are categories, as in
-        :class:`~sklearn.ensemble.HistGradientBoostingRegressor`. ``"from_dtype"`` takes
-        categories and text as such; an array names them, gives their indices or is a
-        mask; with None all columns are numbers.
+        :class:`sklearn.ensemble.HistGradientBoostingRegressor`. ``"from_dtype"`` takes
+        columns of categories and of text; an array has their names, their indices, or
+        is a mask of shape (n_features,); with None all columns are numbers.
     learning_rate : float, default=0.005
         Peak learning rate: the parameter to tune first.
     learning_rate_schedule : {"cosine", "constant"}, default="cosine"
@@ -315,8 +314,9 @@ class BranchMLPRegressor(BaseBlockRegressor):
     early_stopping : bool or "auto", default="auto"
         Whether to hold out a random part of the rows, keep the weights of the epoch
         with the lowest loss there, and stop when it no longer improves. ``"auto"``
-        does so from 100 different rows on, or where `fit` is given `X_val`. Groups and time order are not respected: set it to
-        False where a random row of the same group gives the target away.
+        does so from 100 different rows on, or where `fit` is given `X_val`. Groups and
+        time order are not respected: give `X_val`, or set it to False, where a random
+        row of the same group gives the target away.
     validation_fraction : float, default=0.15
         Share of the rows that is held out for early stopping.
     n_iter_no_change : int, default=40

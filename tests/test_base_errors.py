@@ -155,7 +155,7 @@ def test_targets_that_are_too_large_are_refused(make, small_table):
     y[1] = 1e300
     with pytest.raises(ValueError, match="y has values too large"):
         quick(make).fit(X, y)
-    with pytest.raises(ValueError, match="y has values .* too far to be trained on"):
+    with pytest.raises(ValueError, match=r"y has values .* too far to be trained on"):
         quick(make, loss="absolute_error").fit(X, y)
 
 

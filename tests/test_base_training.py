@@ -6,7 +6,6 @@ import warnings
 import numpy as np
 import pytest
 from _quick import BOTH, quick, split_of
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from skorch.callbacks import Callback, EpochScoring
 

@@ -132,7 +132,14 @@ def test_number_of_categories_is_bounded_and_the_most_frequent_are_kept():
 def test_only_training_rows_make_categories():
     table = table_of("a", "a", "b", "b")
     encoder = TableEncoder().fit(table, np.array([0, 1]))
+    assert encoder.categories_ == []  # nothing to tell apart
+    encoder = TableEncoder().fit(table_of("a", "a", "b", "c", "c"), np.array([0, 1, 2]))
     assert encoder.categories_[0].tolist() == ["a"]
+
+
+def test_column_of_one_label_is_left_out_whatever_comes_later():
+    encoder = TableEncoder().fit(table_of("a", "a", "a"))
+    assert not encoder.transform(table_of("a", "b", None)).any()
 
 
 def test_state_goes_through_json_and_back():
