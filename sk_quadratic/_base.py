@@ -6,40 +6,39 @@ import copy
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from numbers import Integral, Real
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from sk_quadratic._encoding import NumericEncoder, TargetScaler
+from sk_quadratic._encoding import TableEncoder
+from sk_quadratic._losses import LOSS_NAMES, Quantile, explained, make_loss
+from sk_quadratic._reading import TableReader
+from sk_quadratic._resources import check_device, resolve_batch_size
+from sk_quadratic._rows import Rows
 from sk_quadratic._sklearn_compat import Interval, StrOptions, _fit_context
+from sk_quadratic._targets import TargetScaler
 from sk_quadratic._threads import plain_torch
-from sk_quadratic._training import (
-    LOSSES,
-    TableSplit,
-    TabularNet,
-    TensorBatches,
-    TensorTable,
-)
-from sk_quadratic.modules import ACTIVATIONS, BlockNetwork
+from sk_quadratic._training import TableSplit, TabularNet, TensorBatches, TensorTable
+from sk_quadratic.modules import ACTIVATIONS, BlockNetwork, TableEmbedding
 
 _ROWS_PER_CHUNK = 8192  # of predict: larger blocks of activations leave the cache
 _ROWS_MULTIPLE = 32
 _ROWS_FOR_EARLY_STOPPING = 100  # below, a validation part is too noisy to choose by
 
 
-class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
+class BaseBlockRegressor(RegressorMixin, TableReader, ABC):
     """Regressor that trains a `BlockNetwork` through skorch.
 
     A subclass lists its parameters in ``__init__`` and builds its block in
@@ -51,7 +50,9 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
         "n_blocks": [Interval(Integral, 1, None, closed="left")],
         "n_branches": [Interval(Integral, 1, None, closed="left")],
         "activation": [StrOptions(set(ACTIVATIONS))],
-        "loss": [StrOptions(set(LOSSES))],
+        "loss": [StrOptions(set(LOSS_NAMES))],
+        "quantile": [Interval(Real, 0, 1, closed="neither"), "array-like", None],
+        "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "learning_rate_schedule": [StrOptions({"cosine", "constant"})],
         "weight_decay": [Interval(Real, 0, None, closed="left")],
@@ -82,15 +83,35 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
         """Maker of one block, as `BlockNetwork` takes it."""
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        X_val: Any = None,
+        y_val: ArrayLike | None = None,
+        sample_weight_val: ArrayLike | None = None,
+    ) -> Self:
         """Fit the network.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Numeric features, finite. They are standardised inside.
-        y : array-like of shape (n_samples,)
-            Target, finite. It is standardised inside.
+        X : array-like or frame of shape (n_samples, n_features)
+            Features: a frame of pandas or polars with columns of numbers, booleans,
+            text and categories, or an array or list. Missing values are taken as they
+            are. Numbers are scaled inside and categories embedded.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Target or targets, finite. They are scaled inside.
+        sample_weight : array-like of shape (n_samples,), float or None, default=None
+            Weights, not negative. A whole number is the same as so many equal rows,
+            and zero the same as no row.
+        X_val : array-like or frame of shape (n_val, n_features) or None, default=None
+            Rows to choose the epoch on, in place of a random part of `X`.
+        y_val : array-like of shape (n_val,) or (n_val, n_targets) or None, default=None
+            Their targets.
+        sample_weight_val : array-like of shape (n_val,) or None, default=None
+            Their weights.
 
         Returns
         -------
@@ -99,6 +120,9 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
 
         Raises
         ------
+        TypeError
+            If a column holds dates or times, or anything but numbers, text and
+            categories.
         ValueError
             If the data or a parameter is not valid, or training diverges. The
             estimator is then as it was before the call.
@@ -108,36 +132,42 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
         """
         with self._all_or_nothing(), plain_torch():
             goes_on = self.warm_start and self._can_go_on()
-            X_checked, y_checked = self._check_X_y(X, y, reset=not goes_on)
+            given = self._read_rows(X, y, sample_weight, reset=not goes_on)
+            valid = self._read_validation_rows(X_val, y_val, sample_weight_val)
+            rows = given.merged()
             if not goes_on:
                 self._draw_seeds()
-            train, valid = self._split(len(X_checked))
+            if valid is None:
+                rows, valid = self._split(rows)
             if goes_on:
                 self.net_ = copy.deepcopy(self.net_)
             else:
-                self._start(X_checked[train], y_checked[train])
-            self._set_training_parameters(len(train), early_stopping=valid is not None)
-            parts = (train,) if valid is None else (train, valid)
-            self._train(
-                TableSplit(*(self._table(X_checked[i], y_checked[i]) for i in parts))
-            )
+                self._start(rows)
+            self._set_training_parameters(len(rows), early_stopping=valid is not None)
+            self._train(rows, valid)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def partial_fit(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Train for one epoch on a chunk of the data.
 
-        The first chunk fixes the scaling of features and target, so it has to be one
-        of different targets. The learning rate is
-        constant, since the number of epochs to come is not known, and no row is held
-        out, whatever `early_stopping` is: when to stop is up to the caller.
+        The first chunk fixes the scaling of features and target and the categories,
+        so it has to be one of different targets: a random sample of all rows, for
+        example. Categories that the type of a column declares count as known. The
+        learning rate is constant, since the number of epochs to come is not known,
+        and no row is held out, whatever `early_stopping` is: when to stop is up to the
+        caller.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Numeric features, finite.
-        y : array-like of shape (n_samples,)
-            Target, finite.
+        X : array-like or frame of shape (n_samples, n_features)
+            Features, as for `fit`.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Target or targets, finite.
+        sample_weight : array-like of shape (n_samples,), float or None, default=None
+            Weights, not negative, relative to one another within the chunk.
 
         Returns
         -------
@@ -146,55 +176,94 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
 
         Raises
         ------
+        TypeError
+            If a column holds dates or times, or anything but numbers, text and
+            categories.
         ValueError
             If the data or a parameter is not valid, or training diverges. The
             estimator is then as it was before the call.
         """
         with self._all_or_nothing(), plain_torch():
             goes_on = self._can_go_on()
-            X_checked, y_checked = self._check_X_y(X, y, reset=not goes_on)
+            rows = self._read_rows(X, y, sample_weight, reset=not goes_on).present()
             if goes_on:
                 self.net_ = copy.deepcopy(self.net_)
             else:
                 self._draw_seeds()
-                self._start(X_checked, y_checked)
-                if self._target_scaler.scale_ == 0.0:
+                self._start(rows, min_count=0.0)
+                if (self._target_scaler.scale_ == 0.0).any():
                     raise ValueError(
                         "The first chunk of partial_fit fixes the scaling of the "
-                        f"target, and its {len(y_checked)} targets are all equal. "
+                        f"target, and its {len(rows)} targets are all equal. "
                         "Begin with a chunk of different targets."
                     )
-            self._set_training_parameters(len(X_checked), early_stopping=False)
+            self._set_training_parameters(len(rows), early_stopping=False)
             self.net_.set_params(schedule="constant", max_epochs=1)
-            self._train(TableSplit(self._table(X_checked, y_checked)))
+            self._train(rows, None)
         return self
 
-    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+    def predict(self, X: Any) -> NDArray[np.float64]:
         """Predict the target.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Numeric features, finite.
+        X : array-like or frame of shape (n_samples, n_features)
+            Features, in the columns of `fit`. Categories that were not seen there
+            count as unknown ones.
 
         Returns
         -------
-        ndarray of shape (n_samples,)
-            Predictions in the units of the target.
+        ndarray of shape (n_samples,), (n_samples, n_targets) or (n_samples, n_levels)
+            Predictions in the units of the target: one column for each target, or for
+            each level where `quantile` is a list.
         """
         check_is_fitted(self)
-        X_checked = validate_data(
-            self, X, reset=False, dtype=(np.float64, np.float32), order="C"
-        )
+        table = self._read_table(X, reset=False)
         with plain_torch():
-            z = self._forward(self._encoder.transform(X_checked))
-        if not np.isfinite(z).all():
-            row = int(np.flatnonzero(~np.isfinite(z[:, 0]))[0])
+            z = self._forward(self._encoder.transform(table))
+        with np.errstate(over="ignore"):
+            predictions = self._target_scaler.inverse_transform(z)
+        finite = np.isfinite(predictions).all(axis=1)
+        if not finite.all():
             raise ValueError(
-                f"The prediction of row {row} is not finite: X lies too far from the "
-                "training data. Clip it."
+                f"The prediction of row {int(np.flatnonzero(~finite)[0])} is not "
+                "finite: it lies too far from the training data."
             )
-        return self._target_scaler.inverse_transform(z)
+        return predictions[:, 0] if self._has_flat_predictions else predictions
+
+    def score(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Coefficient of determination of the predictions.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Features.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            True targets.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights.
+
+        Returns
+        -------
+        float
+            The mean over the targets of :math:`R^2`, at most 1.
+
+        Raises
+        ------
+        ValueError
+            If the estimator predicts several quantiles, which no single score judges.
+        """
+        check_is_fitted(self)
+        loss = self.net_.criterion_
+        if isinstance(loss, Quantile) and not self._has_flat_predictions:
+            n_levels = len(loss.levels)
+            raise ValueError(
+                f"score needs one prediction per target; this model gives {n_levels} "
+                "quantiles. Use sklearn.metrics.mean_pinball_loss on a column of them."
+            )
+        return super().score(X, y, sample_weight)
 
     @property
     def module_(self) -> BlockNetwork:
@@ -204,31 +273,29 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
 
     def _can_go_on(self) -> bool:
         """Whether there is a net that learned something: not from a constant target."""
-        return hasattr(self, "net_") and self._target_scaler.scale_ != 0.0
+        return hasattr(self, "net_") and bool((self._target_scaler.scale_ != 0.0).any())
 
-    def _network_maker(self, n_features: int) -> Callable[..., BlockNetwork]:
-        """Maker of the network for so many features, which takes the `generator`."""
+    def _network_maker(
+        self, n_features: int, n_codes: Sequence[int] = (), n_outputs: int = 1
+    ) -> Callable[..., BlockNetwork]:
+        """Maker of the network for encoded tables, which takes the `generator`.
+
+        Of the `n_features` columns the last ones hold codes, so many of them.
+        """
+        embedding = None
+        if len(n_codes):
+            n_numbers = n_features - len(n_codes)
+            embedding = partial(TableEmbedding, n_numbers, tuple(n_codes))
         return partial(
             BlockNetwork,
             n_features,
+            n_outputs,
             width=None if self.width is None else int(self.width),
             n_blocks=int(self.n_blocks),
             block=self._make_block(),
+            embedding=embedding,
             device="cpu",
             dtype=torch.float32,
-        )
-
-    def _check_X_y(
-        self, X: ArrayLike, y: ArrayLike, *, reset: bool
-    ) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
-        return validate_data(
-            self,
-            X,
-            y,
-            reset=reset,
-            dtype=(np.float64, np.float32),
-            order="C",
-            y_numeric=True,
         )
 
     def _draw_seeds(self) -> None:
@@ -241,9 +308,9 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
             for name, child in zip(names, root.spawn(len(names)), strict=True)
         }
 
-    def _split(self, n: int) -> tuple[NDArray[np.intp], NDArray[np.intp] | None]:
+    def _split(self, rows: Rows) -> tuple[Rows, Rows | None]:
         """Rows to train on and rows to validate on (None without early stopping)."""
-        rows = np.arange(n)
+        n = len(rows)
         early_stopping = self.early_stopping
         if early_stopping == "auto":
             early_stopping = n >= _ROWS_FOR_EARLY_STOPPING
@@ -256,18 +323,23 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
                 f"leaves no row to train on: n_samples={n}. Set early_stopping=False."
             )
         train, valid = train_test_split(
-            rows, test_size=n_valid, random_state=self._seeds["split"]
+            np.arange(n), test_size=n_valid, random_state=self._seeds["split"]
         )
-        return np.sort(train), np.sort(valid)
+        return rows.subset(np.sort(train)), rows.subset(np.sort(valid))
 
-    def _start(self, X: NDArray[np.floating], y: NDArray[np.floating]) -> None:
+    def _start(self, rows: Rows, *, min_count: float = 2.0) -> None:
         """Fit the encoders on the training rows and build an untrained net."""
-        names = getattr(self, "feature_names_in_", None)
-        self._encoder = NumericEncoder().fit(X, names)
-        self._target_scaler = TargetScaler().fit(y)
+        loss = make_loss(self.loss, self.quantile, self._n_targets)
+        encoder = TableEncoder()
+        encoder.fit(rows.table, rows.index, rows.weight, min_count=min_count)
+        self._encoder = encoder
+        self._target_scaler = TargetScaler(loss.scaling).fit(rows.target, rows.weight)
+        network = self._network_maker(
+            encoder.n_columns, encoder.n_codes, loss.n_outputs(self._n_targets)
+        )
         self.net_ = TabularNet(
-            partial(self._network_maker(X.shape[1]), generator=self._seeds["weights"]),
-            criterion=LOSSES[self.loss],
+            partial(network, generator=self._seeds["weights"]),
+            criterion=loss,
             optimizer=torch.optim.AdamW,
             optimizer__fused=True,
             train_split=None,
@@ -300,11 +372,23 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
         elif other_callbacks:
             net.initialize_callbacks()
 
-    def _table(self, X: NDArray[np.floating], y: NDArray[np.floating]) -> TensorTable:
-        return TensorTable(self._encoder.transform(X), self._target_scaler.transform(y))
+    def _tensors(self, rows: Rows) -> TensorTable:
+        """Encoded rows, with weights of mean 1."""
+        weight = None
+        if rows.weight is not None:
+            scaled = rows.weight / rows.weight.mean()
+            weight = torch.from_numpy(scaled.astype(np.float32))
+        return TensorTable(
+            self._encoder.transform(rows.table, rows.index),
+            self._target_scaler.transform(rows.target),
+            weight,
+        )
 
-    def _train(self, split: TableSplit) -> None:
+    def _train(self, rows: Rows, valid: Rows | None) -> None:
         """Train, check what came out, and set the fitted attributes."""
+        parts = (rows,) if valid is None else (rows, valid)
+        split = TableSplit(*(self._tensors(part) for part in parts))
+        baseline = self._baseline_loss(split.valid)
         net = self.net_
         n_before = len(net.history)
         net.iterator_train__first_epoch = n_before
@@ -315,32 +399,33 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
             warnings.warn("Training interrupted by user.", stacklevel=4)
         self._check_converged(split.train)
         n_new = len(net.history) - n_before
-        baselines = [self._baseline_loss(split.valid)] * n_new
+        baselines = [baseline] * n_new
         # A new list: the old one is the previous fit's, to go back to after a failure.
         self._validation_baselines = self._validation_baselines + baselines
         self.n_iter_ = len(net.history)
         self.best_epoch_ = net.best_epoch_
         self.loss_curve_ = [float(epoch["train_loss"]) for epoch in net.history]
         self.validation_scores_ = [
-            _explained(epoch.get("valid_loss", math.nan), baseline)
+            explained(epoch.get("valid_loss", math.nan), baseline)
             for epoch, baseline in zip(
                 net.history, self._validation_baselines, strict=True
             )
         ]
 
     def _forward(self, X: Tensor) -> NDArray[np.float32]:
-        """Output of the network in chunks, on the CPU: shape (n_samples, 1).
+        """Scaled predictions in chunks, on the CPU: shape (n_samples, n_outputs).
 
         Matrix products round a row alike in every multiple of some rows, but not in
         every number of them. Padding makes the prediction of a row, to the last bit,
         the same alone and in company.
         """
         module, device = self.net_.module_.eval(), self.net_.device
+        link = self.net_.criterion_.link
         chunks = []
         with torch.inference_mode():
             for rows in X.split(_ROWS_PER_CHUNK):
                 padded = pad(rows, (0, 0, 0, -len(rows) % _ROWS_MULTIPLE))
-                chunks.append(module(padded.to(device))[: len(rows)].cpu())
+                chunks.append(link(module(padded.to(device)))[: len(rows)].cpu())
         return torch.cat(chunks).numpy()
 
     def _check_converged(self, train: TensorTable) -> None:
@@ -355,9 +440,12 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
         """Validation loss of the best constant, in the units of the training loss."""
         if valid is None:
             return math.nan
-        y = valid.tensors[1]
-        constant = y.mean() if self.loss == "squared_error" else y.median()
-        return float(self.net_.criterion_(constant.expand_as(y), y))
+        _, y, *weight = valid.tensors
+        w = weight[0].numpy() if weight else None
+        loss = self.net_.criterion_
+        constant = torch.from_numpy(loss.best_constant(y.numpy(), w)).to(y.dtype)
+        rows = loss.row_loss(constant.expand(len(y), -1), y)
+        return float((rows if w is None else rows * weight[0]).mean())
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
@@ -369,74 +457,3 @@ class BaseBlockRegressor(RegressorMixin, BaseEstimator, ABC):
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
-
-
-def check_device(device: str | torch.device) -> str:
-    """Name of a device that is there.
-
-    Parameters
-    ----------
-    device : str or torch.device
-        ``"auto"`` is CUDA where there is one and the CPU elsewhere.
-
-    Returns
-    -------
-    str
-        Name of the device.
-
-    Raises
-    ------
-    ValueError
-        If torch does not know the device, or it is not on this machine.
-    """
-    if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        found = torch.device(device)
-    except RuntimeError as error:
-        raise ValueError(
-            f"device must be 'auto', 'cpu', 'cuda' or another device of torch; got "
-            f"{device!r}."
-        ) from error
-    if found.type == "cpu":
-        return str(found)
-    backend = getattr(torch, found.type, None)
-    if backend is None or not backend.is_available():
-        raise ValueError(
-            f"device={str(device)!r} is not available on this machine. Use 'auto' to "
-            "take CUDA where there is one and the CPU elsewhere."
-        )
-    if found.index is not None and found.index >= backend.device_count():
-        raise ValueError(
-            f"device={str(device)!r} is not available: the machine has "
-            f"{backend.device_count()} of them, counted from 0."
-        )
-    return str(found)
-
-
-def resolve_batch_size(batch_size: int | str, n_train: int) -> int:
-    """Rows per batch.
-
-    Parameters
-    ----------
-    batch_size : int or "auto"
-        ``"auto"`` is the power of two nearest to a sixteenth of the rows, within 32
-        and 256.
-    n_train : int
-        Number of training rows.
-
-    Returns
-    -------
-    int
-        Rows per batch, at most all.
-    """
-    if batch_size == "auto":
-        batch_size = 2 ** min(max(round(math.log2(n_train / 16)), 5), 8)
-    return min(int(batch_size), n_train)
-
-
-def _explained(loss: float, baseline: float) -> float:
-    """Share of the best constant's loss that is explained: R2 for squared error."""
-    if baseline == 0.0:
-        return 1.0 if loss == 0.0 else 0.0
-    return 1.0 - loss / baseline

@@ -146,7 +146,7 @@ def fitted_costs(model: Any) -> dict[str, int]:
     if hasattr(inner, "module_"):
         from sk_quadratic.costs import module_costs
 
-        costs = module_costs(inner.module_, inner.n_features_in_)
+        costs = module_costs(inner.module_, inner.module_.n_features)
         return {
             "n_parameters": int(costs.n_parameters),
             "flops_per_row": int(costs.flops_per_row),

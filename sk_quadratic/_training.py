@@ -15,22 +15,15 @@ from typing import Any
 import torch
 from skorch import NeuralNetRegressor
 from skorch.callbacks import Callback, EpochTimer, PassthroughScoring, PrintLog
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.data import Dataset, default_collate
-
-LOSSES: dict[str, Callable[..., nn.Module]] = {
-    "squared_error": nn.MSELoss,
-    "absolute_error": nn.L1Loss,
-    "huber": nn.HuberLoss,
-}
-"""Criteria by the name of the estimators' parameter `loss`."""
 
 _ROWS_PER_BLOCK = 65_536  # one gather per block is faster than one per batch
 _BATCH_HOOKS = ("on_batch_begin", "on_batch_end", "on_grad_computed")
 
 
 class TensorTable(Dataset):
-    """Features and target as two tensors of equal length.
+    """Features, target and perhaps weights as tensors of equal length.
 
     Parameters
     ----------
@@ -38,16 +31,18 @@ class TensorTable(Dataset):
         Features.
     y : Tensor of shape (n_samples, n_outputs)
         Target.
+    weight : Tensor of shape (n_samples,) or None, default=None
+        Weights of the rows.
     """
 
-    def __init__(self, X: Tensor, y: Tensor) -> None:
-        self.tensors = (X, y)
+    def __init__(self, X: Tensor, y: Tensor, weight: Tensor | None = None) -> None:
+        self.tensors = (X, y) if weight is None else (X, y, weight)
 
     def __len__(self) -> int:
         return len(self.tensors[0])
 
-    def __getitem__(self, i: Any) -> tuple[Tensor, ...]:
-        return tuple(t[i] for t in self.tensors)
+    def __getitem__(self, i: Any) -> tuple[Any, Any]:
+        return _as_pair(tuple(t[i] for t in self.tensors))
 
 
 class TableSplit:
@@ -71,6 +66,9 @@ class TableSplit:
 
 class TensorBatches:
     """Batches of a table that lies on the device, in a new order every epoch.
+
+    A batch is a pair of features and target. Where the table has weights, target and
+    weights take the place of the target, since skorch knows pairs alone.
 
     Parameters
     ----------
@@ -110,10 +108,11 @@ class TensorBatches:
     def __len__(self) -> int:
         return math.ceil(len(self.tensors[0]) / self.batch_size)
 
-    def __iter__(self) -> Iterator[tuple[Tensor, ...]]:
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
         blocks = [self.tensors] if self.seed is None else self._shuffled_blocks()
         for block in blocks:
-            yield from zip(*(t.split(self.batch_size) for t in block), strict=True)
+            batches = zip(*(t.split(self.batch_size) for t in block), strict=True)
+            yield from map(_as_pair, batches)
 
     def _shuffled_blocks(self) -> Iterator[tuple[Tensor, ...]]:
         # The order is drawn on the CPU, to be the same on every device.
@@ -248,7 +247,13 @@ class TabularNet(NeuralNetRegressor):
         return iterator
 
     def notify(self, method_name: str, **cb_kwargs: Any) -> None:
-        """Call the callbacks, and remember if one of them ends the training."""
+        """Call the callbacks, and remember if one of them ends the training.
+
+        They know a target and no weights beside it.
+        """
+        batch = cb_kwargs.get("batch")
+        if batch is not None and isinstance(batch[1], tuple):
+            cb_kwargs["batch"] = (batch[0], batch[1][0])
         try:
             super().notify(method_name, **cb_kwargs)
         except KeyboardInterrupt as stop:
@@ -326,7 +331,15 @@ class TabularNet(NeuralNetRegressor):
         self.history.record(f"{prefix}_batch_count", n_batches)
         return mean_loss
 
-    def _training_loss(self, X: Tensor, y: Tensor) -> Tensor:
+    def get_loss(
+        self, y_pred: Any, y_true: Any, X: Any = None, training: bool = False
+    ) -> Tensor:
+        """Loss of a batch; a pair in the place of the target is target and weights."""
+        if isinstance(y_true, tuple | list):
+            return self.criterion_(y_pred, *y_true)
+        return super().get_loss(y_pred, y_true, X=X, training=training)
+
+    def _training_loss(self, X: Tensor, y: Any) -> Tensor:
         self._set_learning_rate()
         self.optimizer_.zero_grad()
         loss = self.get_loss(self.infer(X), y, X=X, training=True)
@@ -334,7 +347,7 @@ class TabularNet(NeuralNetRegressor):
         self.optimizer_.step()
         return loss.detach()
 
-    def _validation_loss(self, X: Tensor, y: Tensor) -> Tensor:
+    def _validation_loss(self, X: Tensor, y: Any) -> Tensor:
         with torch.inference_mode():
             return self.get_loss(self.infer(X), y, X=X, training=False)
 
@@ -377,6 +390,12 @@ def _is_raised_by_statement(error: BaseException) -> bool:
         return True
     instruction = traceback.tb_frame.f_code.co_code[traceback.tb_lasti]
     return instruction == dis.opmap["RAISE_VARARGS"]
+
+
+def _as_pair(tensors: tuple[Tensor, ...]) -> tuple[Any, Any]:
+    """Features, and the target alone or with its weights."""
+    X, *rest = tensors
+    return X, rest[0] if len(rest) == 1 else tuple(rest)
 
 
 def _mix(seed: int, epoch: int) -> int:

@@ -55,9 +55,20 @@ class QuadraticGramRegressor(BaseBlockRegressor):
         deviation :math:`\epsilon / \sqrt{n}` for a stream of width :math:`n`.
     activation : {"gelu", "relu", "silu", "tanh"}, default="gelu"
         Non-linearity of the structure network.
-    loss : {"squared_error", "absolute_error", "huber"}, default="squared_error"
-        Training loss, of the standardised target. The Huber loss turns from quadratic
-        to linear at one standard deviation of the training target.
+    loss : str, default="squared_error"
+        Training loss, of the scaled target: ``"squared_error"``,
+        ``"absolute_error"``, ``"huber"``, which turns from quadratic to linear at one
+        deviation of the training target as judged by its quartiles, ``"quantile"``,
+        which predicts the levels in `quantile`, or ``"poisson"``, which predicts the
+        mean of counts through its logarithm.
+    quantile : float, list of float or None, default=None
+        Level or levels for ``loss="quantile"``, between 0 and 1. A list gives a column
+        of predictions for each level, in its order, which do not cross.
+    categorical_features : "from_dtype", array-like or None, default="from_dtype"
+        Which columns are categories, as in
+        :class:`sklearn.ensemble.HistGradientBoostingRegressor`. ``"from_dtype"`` takes
+        columns of categories and of text; an array has their names, their indices, or
+        is a mask of shape (n_features,); with None all columns are numbers.
     learning_rate : float, default=0.005
         Peak learning rate: the parameter to tune first.
     learning_rate_schedule : {"cosine", "constant"}, default="cosine"
@@ -74,8 +85,9 @@ class QuadraticGramRegressor(BaseBlockRegressor):
     early_stopping : bool or "auto", default="auto"
         Whether to hold out a random part of the rows, keep the weights of the epoch
         with the lowest loss there, and stop when it no longer improves. ``"auto"``
-        does so from 100 rows on. Groups and time order are not respected: set it to
-        False where a random row of the same group gives the target away.
+        does so from 100 different rows on, or where `fit` is given `X_val`. Groups and
+        time order are not respected: give `X_val`, or set it to False, where a random
+        row of the same group gives the target away.
     validation_fraction : float, default=0.15
         Share of the rows that is held out for early stopping.
     n_iter_no_change : int, default=40
@@ -117,6 +129,8 @@ class QuadraticGramRegressor(BaseBlockRegressor):
     validation_scores_ : list of float of length `n_iter_`
         Share of the best constant's loss that is explained on the held-out rows, which
         is :math:`R^2` for the squared error; NaN without early stopping.
+    is_categorical_ : ndarray of bool of shape (`n_features_in_`,)
+        Which features were taken as categories.
     n_features_in_ : int
         Number of features seen in `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -176,6 +190,8 @@ class QuadraticGramRegressor(BaseBlockRegressor):
         init_scale: float = 1.0,
         activation: str = "gelu",
         loss: str = "squared_error",
+        quantile: float | list[float] | None = None,
+        categorical_features: Any = "from_dtype",
         learning_rate: float = 0.005,
         learning_rate_schedule: str = "cosine",
         weight_decay: float = 0.01,
@@ -202,6 +218,8 @@ class QuadraticGramRegressor(BaseBlockRegressor):
         self.init_scale = init_scale
         self.activation = activation
         self.loss = loss
+        self.quantile = quantile
+        self.categorical_features = categorical_features
         self.learning_rate = learning_rate
         self.learning_rate_schedule = learning_rate_schedule
         self.weight_decay = weight_decay
@@ -266,9 +284,20 @@ class BranchMLPRegressor(BaseBlockRegressor):
         Number of branches, the hidden units of each block.
     activation : {"gelu", "relu", "silu", "tanh"}, default="gelu"
         Non-linearity of the branches.
-    loss : {"squared_error", "absolute_error", "huber"}, default="squared_error"
-        Training loss, of the standardised target. The Huber loss turns from quadratic
-        to linear at one standard deviation of the training target.
+    loss : str, default="squared_error"
+        Training loss, of the scaled target: ``"squared_error"``,
+        ``"absolute_error"``, ``"huber"``, which turns from quadratic to linear at one
+        deviation of the training target as judged by its quartiles, ``"quantile"``,
+        which predicts the levels in `quantile`, or ``"poisson"``, which predicts the
+        mean of counts through its logarithm.
+    quantile : float, list of float or None, default=None
+        Level or levels for ``loss="quantile"``, between 0 and 1. A list gives a column
+        of predictions for each level, in its order, which do not cross.
+    categorical_features : "from_dtype", array-like or None, default="from_dtype"
+        Which columns are categories, as in
+        :class:`sklearn.ensemble.HistGradientBoostingRegressor`. ``"from_dtype"`` takes
+        columns of categories and of text; an array has their names, their indices, or
+        is a mask of shape (n_features,); with None all columns are numbers.
     learning_rate : float, default=0.005
         Peak learning rate: the parameter to tune first.
     learning_rate_schedule : {"cosine", "constant"}, default="cosine"
@@ -285,8 +314,9 @@ class BranchMLPRegressor(BaseBlockRegressor):
     early_stopping : bool or "auto", default="auto"
         Whether to hold out a random part of the rows, keep the weights of the epoch
         with the lowest loss there, and stop when it no longer improves. ``"auto"``
-        does so from 100 rows on. Groups and time order are not respected: set it to
-        False where a random row of the same group gives the target away.
+        does so from 100 different rows on, or where `fit` is given `X_val`. Groups and
+        time order are not respected: give `X_val`, or set it to False, where a random
+        row of the same group gives the target away.
     validation_fraction : float, default=0.15
         Share of the rows that is held out for early stopping.
     n_iter_no_change : int, default=40
@@ -325,6 +355,8 @@ class BranchMLPRegressor(BaseBlockRegressor):
     validation_scores_ : list of float of length `n_iter_`
         Share of the best constant's loss that is explained on the held-out rows, which
         is :math:`R^2` for the squared error; NaN without early stopping.
+    is_categorical_ : ndarray of bool of shape (`n_features_in_`,)
+        Which features were taken as categories.
     n_features_in_ : int
         Number of features seen in `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -365,6 +397,8 @@ class BranchMLPRegressor(BaseBlockRegressor):
         n_branches: int = 64,
         activation: str = "gelu",
         loss: str = "squared_error",
+        quantile: float | list[float] | None = None,
+        categorical_features: Any = "from_dtype",
         learning_rate: float = 0.005,
         learning_rate_schedule: str = "cosine",
         weight_decay: float = 0.01,
@@ -385,6 +419,8 @@ class BranchMLPRegressor(BaseBlockRegressor):
         self.n_branches = n_branches
         self.activation = activation
         self.loss = loss
+        self.quantile = quantile
+        self.categorical_features = categorical_features
         self.learning_rate = learning_rate
         self.learning_rate_schedule = learning_rate_schedule
         self.weight_decay = weight_decay

@@ -18,3 +18,10 @@ def quick(make, **parameters):
         "random_state": 0,
     }
     return make(**{**defaults, **parameters})
+
+
+def split_of(model, X, y):
+    """Numbers of the rows that a fitted model trained on, and was validated on."""
+    rows = model._read_rows(X, y, None, reset=False).merged()
+    train, valid = model._split(rows)
+    return train.index, valid.index

@@ -321,14 +321,17 @@ def test_embedding_comes_before_the_stem():
     class Twice(torch.nn.Module):
         out_features = 8
 
+        def __init__(self, **_: object) -> None:
+            super().__init__()
+
         def forward(self, x: Tensor) -> Tensor:
             return torch.cat([x, x.square()], dim=-1)
 
-    network = BlockNetwork(4, embedding=Twice(), width=5, generator=0)
+    network = BlockNetwork(4, embedding=Twice, width=5, generator=0)
     x = torch.randn(6, 4)
     expected = network.head(network.blocks[0](network.stem(torch.cat([x, x**2], -1))))
     torch.testing.assert_close(network(x), expected)
-    assert BlockNetwork(4, 3, embedding=Twice(), width=None)(x).shape == (6, 3)
+    assert BlockNetwork(4, 3, embedding=Twice, width=None)(x).shape == (6, 3)
 
 
 # Errors -----------------------------------------------------------------------------

@@ -8,7 +8,14 @@ same seed gives the same initial weights on every device.
 
 from sk_quadratic.modules._layers import ACTIVATIONS
 from sk_quadratic.modules.branches import BranchSumBlock
+from sk_quadratic.modules.embedding import TableEmbedding
 from sk_quadratic.modules.network import BlockNetwork
 from sk_quadratic.modules.quadratic import QuadraticGramBlock
 
-__all__ = ["ACTIVATIONS", "BlockNetwork", "BranchSumBlock", "QuadraticGramBlock"]
+__all__ = [
+    "ACTIVATIONS",
+    "BlockNetwork",
+    "BranchSumBlock",
+    "QuadraticGramBlock",
+    "TableEmbedding",
+]

@@ -34,9 +34,11 @@ class BlockNetwork(nn.Module):
         Width of the stream between the stem and the head, or None for neither.
     n_blocks : int, default=1
         Number of blocks; 1 with ``width=None``.
-    embedding : Module or None, default=None
-        Applied to the features before the stem. It has an attribute `out_features`,
-        the length of its output.
+    embedding : callable or None, default=None
+        Makes a module that is applied to the features before the stem, from the
+        keywords `generator`, `device` and `dtype`: a :func:`functools.partial` of
+        :class:`~sk_quadratic.modules.TableEmbedding`, for example. The module has an
+        attribute `out_features`, the length of its output.
     generator : torch.Generator, int or None, default=None
         CPU generator of the initial weights, or a seed for one; None is torch's global
         generator.
@@ -70,7 +72,7 @@ class BlockNetwork(nn.Module):
         block: Callable[..., nn.Module] = QuadraticGramBlock,
         width: int | None = 32,
         n_blocks: int = 1,
-        embedding: nn.Module | None = None,
+        embedding: Callable[..., nn.Module] | None = None,
         generator: torch.Generator | int | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
@@ -85,10 +87,12 @@ class BlockNetwork(nn.Module):
         if isinstance(generator, int):
             generator = torch.Generator("cpu").manual_seed(generator)
         factory: dict[str, Any] = {"device": device, "dtype": dtype}
-        self.embedding = nn.Identity() if embedding is None else embedding
-        n_inputs = (
-            n_features if embedding is None else cast(int, embedding.out_features)
-        )
+        self.n_features = n_features
+        self.embedding: nn.Module = nn.Identity()
+        n_inputs = n_features
+        if embedding is not None:
+            self.embedding = embedding(generator=generator, **factory)
+            n_inputs = cast(int, self.embedding.out_features)
         if width is None:
             stem: nn.Module = nn.Identity()
             head: nn.Module = nn.Identity()
