@@ -390,6 +390,7 @@ class BaseBlockRegressor(RegressorMixin, TableReader, ABC):
         split = TableSplit(*(self._tensors(part) for part in parts))
         baseline = self._baseline_loss(split.valid)
         net = self.net_
+        net.baseline_loss = baseline
         n_before = len(net.history)
         net.iterator_train__first_epoch = n_before
         net.partial_fit(split)

@@ -17,6 +17,9 @@ from skorch import NeuralNetRegressor
 from skorch.callbacks import Callback, EpochTimer, PassthroughScoring, PrintLog
 from torch import Tensor
 from torch.utils.data import Dataset, default_collate
+from tqdm import tqdm
+
+from sk_quadratic._losses import explained
 
 _ROWS_PER_BLOCK = 65_536  # one gather per block is faster than one per batch
 _BATCH_HOOKS = ("on_batch_begin", "on_batch_end", "on_grad_computed")
@@ -126,7 +129,7 @@ class TensorBatches:
 
 
 class BestEpoch(Callback):
-    """Keep the weights of the epoch with the lowest validation loss, and stop in time.
+    """Keep the weights of the epoch with the lowest validation loss; say when to stop.
 
     Parameters
     ----------
@@ -140,6 +143,9 @@ class BestEpoch(Callback):
     ----------
     best_epoch_ : int
         Number of the kept epoch, counted from 1, or 0 before the first one.
+    is_over_ : bool
+        Whether the loss has not improved for so long. The net then stops, once all
+        callbacks have seen the epoch.
     """
 
     def __init__(self, patience: int, tol: float = 0.0) -> None:
@@ -150,6 +156,7 @@ class BestEpoch(Callback):
         self.best_epoch_ = 0
         self._best_loss = self._loss_to_beat = math.inf
         self._n_without = 0
+        self.is_over_ = False
         self._weights: list[Tensor] = []
 
     def on_epoch_end(self, net: TabularNet, **kwargs: Any) -> None:
@@ -163,14 +170,39 @@ class BestEpoch(Callback):
             self._loss_to_beat, self._n_without = loss, 0
         else:
             self._n_without += 1
-        if self._n_without >= self.patience:
-            raise KeyboardInterrupt  # skorch's signal for an orderly stop
+        self.is_over_ = self._n_without >= self.patience
 
     def on_train_end(self, net: TabularNet, **kwargs: Any) -> None:
         if self._weights:
             state = net.module_.state_dict()
             net.module_.load_state_dict(dict(zip(state, self._weights, strict=True)))
         self._weights = []
+
+
+class EpochBar(Callback):
+    """Progress bar over the epochs: training loss, validation score and time left."""
+
+    _bar: Any = None
+
+    def on_epoch_begin(self, net: TabularNet, **kwargs: Any) -> None:
+        if self._bar is None:
+            # Not ten times a second: a log keeps every state of the bar.
+            self._bar = tqdm(total=net.n_epochs_, unit="epoch", mininterval=0.5)
+
+    def on_epoch_end(self, net: TabularNet, **kwargs: Any) -> None:
+        epoch = net.history[-1]
+        text = f"loss {epoch['train_loss']:.4g}"
+        if "valid_loss" in epoch:
+            score = explained(epoch["valid_loss"], net.baseline_loss)
+            text += f", validation score {score:.4f}"
+        self._bar.set_postfix_str(text, refresh=False)
+        self._bar.update()
+
+    def close(self) -> None:
+        """Leave the bar as it stands, after the last epoch or a failure."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
 
 
 class TabularNet(NeuralNetRegressor):
@@ -195,7 +227,14 @@ class TabularNet(NeuralNetRegressor):
     ----------
     interrupted_ : bool
         Whether the last training was stopped from outside, not by a callback.
+    n_epochs_ : int
+        Number of epochs that the last training was to have.
+    baseline_loss : float
+        Validation loss of the best constant, NaN where it is not known.
     """
+
+    n_epochs_: int = 0
+    baseline_loss: float = math.nan
 
     def __init__(
         self,
@@ -221,7 +260,9 @@ class TabularNet(NeuralNetRegressor):
         ]
         if self.patience is not None:
             callbacks.append(("best_epoch", BestEpoch(self.patience, self.tol)))
-        if self.verbose:
+        if self.verbose == 1:
+            callbacks.append(("epoch_bar", EpochBar()))
+        elif self.verbose:
             callbacks.append(("print_log", PrintLog()))
         return callbacks
 
@@ -256,6 +297,8 @@ class TabularNet(NeuralNetRegressor):
             cb_kwargs["batch"] = (batch[0], batch[1][0])
         try:
             super().notify(method_name, **cb_kwargs)
+            if method_name == "on_epoch_end" and self._is_over():
+                raise KeyboardInterrupt  # skorch's signal for an orderly stop
         except KeyboardInterrupt as stop:
             self._stopped_by_callback = _is_raised_by_statement(stop)
             raise
@@ -268,7 +311,7 @@ class TabularNet(NeuralNetRegressor):
         self._stopped_by_callback = False
         self._validates = False
         self._n_steps = 0
-        self._n_epochs = self.max_epochs if epochs is None else epochs
+        self.n_epochs_ = self.max_epochs if epochs is None else epochs
         rates = [group["lr"] for group in self.optimizer_.param_groups]
         self._rates = rates
         try:
@@ -280,6 +323,9 @@ class TabularNet(NeuralNetRegressor):
                 del self.history[-1]
             raise
         finally:
+            for _, callback in self.callbacks_:
+                if isinstance(callback, EpochBar):
+                    callback.close()
             for group, rate in zip(self.optimizer_.param_groups, rates, strict=True):
                 group["lr"] = rate
 
@@ -295,7 +341,7 @@ class TabularNet(NeuralNetRegressor):
         if iterator is None:
             return
         if training:
-            self._n_steps_total = self._n_epochs * len(iterator)
+            self._n_steps_total = self.n_epochs_ * len(iterator)
         else:
             self._validates = True
         if fit_params or self._needs_batches():
@@ -368,6 +414,11 @@ class TabularNet(NeuralNetRegressor):
             factor *= (done + 1) / (warmup + 1)
         for group, rate in zip(self.optimizer_.param_groups, self._rates, strict=True):
             group["lr"] = rate * factor
+
+    def _is_over(self) -> bool:
+        """Whether the validation loss has not improved for long enough."""
+        callbacks = [c for _, c in self.callbacks_ if isinstance(c, BestEpoch)]
+        return any(callback.is_over_ for callback in callbacks)
 
     def _needs_batches(self) -> bool:
         """Whether a callback overrides a hook that is called for every batch."""

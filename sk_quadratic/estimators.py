@@ -105,7 +105,8 @@ class QuadraticGramRegressor(BaseBlockRegressor):
         Whether another `fit` continues from the present weights for `max_epochs` more
         epochs. Scaling, network, loss and device stay those of the first `fit`.
     verbose : int, default=0
-        With 1 or more, a line per epoch is printed.
+        With 1 a progress bar shows training loss, validation score and time left; with
+        2 or more a line per epoch is printed.
     callbacks : list or None, default=None
         Callbacks of skorch for the training, as :class:`skorch.NeuralNet` takes them.
         They are copied; the used ones are in ``net_.callbacks_``.
@@ -334,7 +335,8 @@ class BranchMLPRegressor(BaseBlockRegressor):
         Whether another `fit` continues from the present weights for `max_epochs` more
         epochs. Scaling, network, loss and device stay those of the first `fit`.
     verbose : int, default=0
-        With 1 or more, a line per epoch is printed.
+        With 1 a progress bar shows training loss, validation score and time left; with
+        2 or more a line per epoch is printed.
     callbacks : list or None, default=None
         Callbacks of skorch for the training, as :class:`skorch.NeuralNet` takes them.
         They are copied; the used ones are in ``net_.callbacks_``.

@@ -1,5 +1,6 @@
 """The estimators: stopping, history, fitting again, failure and interruption."""
 
+import pickle
 import signal
 import warnings
 
@@ -8,6 +9,7 @@ import pytest
 from _quick import BOTH, quick, split_of
 from sklearn.exceptions import NotFittedError
 from skorch.callbacks import Callback, EpochScoring
+from tqdm import tqdm
 
 from sk_quadratic.estimators import BranchMLPRegressor, QuadraticGramRegressor
 
@@ -128,8 +130,45 @@ def test_silent_unless_asked(make, small_table, capfd):
     quick(make).fit(*small_table)
     make(max_epochs=2, random_state=0).fit(*small_table)
     assert capfd.readouterr() == ("", "")
-    quick(make, verbose=1).fit(*small_table)
+    quick(make, verbose=2).fit(*small_table)
     assert "train_loss" in capfd.readouterr().out
+
+
+@BOTH
+def test_progress_bar_shows_epochs_loss_score_and_time(make, friedman_table, capfd):
+    X, y = friedman_table
+    model = make(max_epochs=4, random_state=0, verbose=1).fit(X, y)
+    last = capfd.readouterr().err.replace("\r", "\n").strip().splitlines()[-1]
+    score = model.validation_scores_[-1]
+    assert "4/4" in last
+    assert "epoch/s" in last or "s/epoch" in last
+    assert f"loss {model.loss_curve_[-1]:.4g}, validation score {score:.4f}" in last
+    pickle.loads(pickle.dumps(model)).partial_fit(X, y)
+    assert "1/1" in capfd.readouterr().err
+
+
+@BOTH
+def test_progress_bar_is_closed_when_training_fails(make, small_table, capfd):
+    with pytest.raises(ValueError, match="diverged"):
+        quick(make, verbose=1, learning_rate=1e9).fit(*small_table)
+    assert capfd.readouterr().err.endswith("\n")
+    assert not tqdm._instances
+
+
+class CountsEpochs(Callback):
+    n_epochs = 0
+
+    def on_epoch_end(self, net, **kwargs):
+        self.n_epochs += 1
+
+
+@BOTH
+def test_callbacks_see_the_epoch_that_stops_the_training(make, friedman_table):
+    model = make(
+        n_iter_no_change=1, random_state=0, callbacks=[("counts", CountsEpochs())]
+    ).fit(*friedman_table)
+    assert model.n_iter_ < model.max_epochs
+    assert dict(model.net_.callbacks_)["counts"].n_epochs == model.n_iter_
 
 
 # Fitting again ----------------------------------------------------------------

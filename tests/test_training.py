@@ -213,7 +213,7 @@ def test_arrays_with_a_split_and_a_score_of_skorch_work(split):
 def test_net_is_silent_unless_asked(split, capsys):
     make_net().fit(split, None)
     assert capsys.readouterr().out == ""
-    make_net(verbose=1).fit(split, None)
+    make_net(verbose=2).fit(split, None)
     assert "train_loss" in capsys.readouterr().out
 
 
